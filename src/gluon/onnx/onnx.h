@@ -143,6 +143,14 @@ const char *mx_onnx_put_reduce(mx_onnx_out *o, const char *out, const char *op, 
                                const int64_t *axes, bool keep);
 #define mx_onnx_put_mean(o, out, x, n, axes) mx_onnx_put_reduce(o, out, "ReduceMean", x, n, axes, true)
 const char *mx_onnx_put_array(mx_onnx_out *o, mx_array *x);
+/* Short forms of usual nodes.  with: op of x and a number of the type of input 0; transpose: the last two axes swapped. */
+const char *mx_onnx_put_with(mx_onnx_out *o, const char *out, const char *op, const char *x, double number);
+const char *mx_onnx_put_shaped(mx_onnx_out *o, const char *out, const char *x, int n, const int64_t *shape);
+const char *mx_onnx_put_part(mx_onnx_out *o, const char *out, const char *x, int64_t axis, int64_t begin, int64_t end);
+const char *mx_onnx_put_flipped(mx_onnx_out *o, const char *out, const char *x, int64_t axis);
+const char *mx_onnx_put_ordered(mx_onnx_out *o, const char *out, const char *x, int n, const int64_t *axes);
+const char *mx_onnx_put_transposed(mx_onnx_out *o, const char *x, int rank);
+const char *mx_onnx_put_choice(mx_onnx_out *o, const char *out, const char *x, const char *indices, int64_t axis);
 const char *mx_onnx_put_cast(mx_onnx_out *o, const char *out, const char *x, int dtype);
 #define MX_ONNX_LIST(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
 mx_code mx_onnx_refuse(const mx_onnx_out *o, const char *format, ...) MX_PRINTF(2, 3); /* names node and operator */

@@ -53,16 +53,18 @@ bool mx_onnx_range(const mx_onnx_type *type, double *low, double *high)
     return true;
 }
 
-extern const mx_onnx_row mx_onnx_pointwise[], mx_onnx_compare[], mx_onnx_conv[], mx_onnx_norm[], mx_onnx_gemm[],
-    mx_onnx_movement[], mx_onnx_index_rows[], mx_onnx_reduce[], mx_onnx_activation[], mx_onnx_rnn[],
-    mx_onnx_shape_rows[], mx_onnx_image[], mx_onnx_quantize[], mx_onnx_control[], mx_onnx_loss[], mx_onnx_attention[],
-    mx_onnx_attention_fused[], mx_onnx_slice_rows[], mx_onnx_repeat_rows[], mx_onnx_control_write[],
-    mx_onnx_detection[], mx_onnx_proposal[], mx_onnx_bits[], mx_onnx_signal[], mx_onnx_deformable[];
+/* def/<family>.c: mx_onnx_<family> */
+#define FAMILIES(X) \
+    X(pointwise) X(compare) X(conv) X(norm) X(gemm) X(movement) X(index_rows) X(reduce) X(activation) \
+    X(rnn) X(shape_rows) X(image) X(quantize) X(control) X(loss) X(attention) X(attention_fused) \
+    X(slice_rows) X(repeat_rows) X(control_write) X(detection) X(proposal) X(bits) X(signal) \
+    X(deformable) X(linalg) X(sampling) X(picture) X(random) X(quantize_write) X(numbering) X(sequence) \
+    X(sort)
 
-const mx_onnx_row *const mx_onnx_families[] = {
-    mx_onnx_pointwise, mx_onnx_compare,    mx_onnx_conv,  mx_onnx_norm,     mx_onnx_gemm,    mx_onnx_movement,
-    mx_onnx_index_rows, mx_onnx_reduce,    mx_onnx_activation, mx_onnx_rnn, mx_onnx_shape_rows, mx_onnx_image,
-    mx_onnx_quantize,  mx_onnx_control,    mx_onnx_loss,  mx_onnx_attention, mx_onnx_attention_fused, mx_onnx_slice_rows, mx_onnx_repeat_rows, mx_onnx_control_write, mx_onnx_detection, mx_onnx_proposal, mx_onnx_bits, mx_onnx_signal, mx_onnx_deformable, NULL};
+#define DECLARED(family) extern const mx_onnx_row mx_onnx_##family[];
+#define LISTED(family) mx_onnx_##family,
+FAMILIES(DECLARED)
+const mx_onnx_row *const mx_onnx_families[] = {FAMILIES(LISTED) NULL};
 
 mx_code mx_onnx_index(mx_dict *table, bool ours)
 {

@@ -179,6 +179,54 @@ const char *mx_onnx_put_cast(mx_onnx_out *o, const char *out, const char *x, int
     return y;
 }
 
+/* ---- usual nodes ------------------------------------------------------------------------------------------------- */
+
+const char *mx_onnx_put_with(mx_onnx_out *o, const char *out, const char *op, const char *x, double number)
+{
+    return mx_onnx_put(o, out, op, x, mx_onnx_put_number(o, number, o->in_type[0]));
+}
+
+const char *mx_onnx_put_shaped(mx_onnx_out *o, const char *out, const char *x, int n, const int64_t *shape)
+{
+    return mx_onnx_put(o, out, "Reshape", x, mx_onnx_put_ints(o, n, shape));
+}
+
+const char *mx_onnx_put_part(mx_onnx_out *o, const char *out, const char *x, int64_t axis, int64_t begin, int64_t end)
+{
+    return mx_onnx_put(o, out, "Slice", x, mx_onnx_put_ints(o, MX_ONNX_LIST(begin)),
+                       mx_onnx_put_ints(o, MX_ONNX_LIST(end == MX_NONE_INT ? INT64_MAX : end)),
+                       mx_onnx_put_ints(o, MX_ONNX_LIST(axis)));
+}
+
+const char *mx_onnx_put_flipped(mx_onnx_out *o, const char *out, const char *x, int64_t axis)
+{
+    return mx_onnx_put(o, out, "Slice", x, mx_onnx_put_ints(o, MX_ONNX_LIST(INT64_MAX)),
+                       mx_onnx_put_ints(o, MX_ONNX_LIST(-INT64_MAX)), mx_onnx_put_ints(o, MX_ONNX_LIST(axis)),
+                       mx_onnx_put_ints(o, MX_ONNX_LIST(-1)));
+}
+
+const char *mx_onnx_put_ordered(mx_onnx_out *o, const char *out, const char *x, int n, const int64_t *axes)
+{
+    const char *y = mx_onnx_put(o, out, "Transpose", x);
+    mx_onnx_set_ints(o, "perm", n, axes);
+    return y;
+}
+
+const char *mx_onnx_put_transposed(mx_onnx_out *o, const char *x, int rank)
+{
+    int64_t order[MX_MAX_NDIM];
+    for (int i = 0; i < rank; i++)
+        order[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    return mx_onnx_put_ordered(o, NULL, x, rank, order);
+}
+
+const char *mx_onnx_put_choice(mx_onnx_out *o, const char *out, const char *x, const char *indices, int64_t axis)
+{
+    const char *y = mx_onnx_put(o, out, "Gather", x, indices);
+    mx_onnx_set_int(o, "axis", axis);
+    return y;
+}
+
 /* ---- what is known about the node ---------------------------------------------------------------------------------- */
 
 int mx_onnx_out_rank(const mx_onnx_out *o, int i)

@@ -221,20 +221,48 @@ static mx_code read_softmax(mx_onnx_in *n)
     return MX_OK;
 }
 
+/* Whether a position is before the length (input 1) of its row. */
+static const char *put_inside(mx_onnx_out *o, int64_t along)
+{
+    const int rank = mx_onnx_out_rank(o, 0), axis = rank < 0 ? 0 : mx_axis(along, rank);
+    int64_t shape[MX_MAX_NDIM];
+    for (int i = 0; i < rank; i++)
+        shape[i] = i == axis ? -1 : 1;
+    const char *sizes = mx_onnx_put(o, NULL, "Shape", o->in[0]);
+    const char *size = mx_onnx_put(o, NULL, "Gather", sizes, mx_onnx_put_number(o, axis, MX_INT64));
+    const char *count =
+        mx_onnx_put(o, NULL, "Range", mx_onnx_put_number(o, 0, MX_INT64), size, mx_onnx_put_number(o, 1, MX_INT64));
+    const char *length = mx_onnx_put_cast(o, NULL, o->in[1], MX_INT64);
+    length = mx_onnx_put(o, NULL, "Unsqueeze", length, mx_onnx_put_ints(o, MX_ONNX_LIST(axis)));
+    return mx_onnx_put(o, NULL, "Less", mx_onnx_put_shaped(o, NULL, count, rank < 0 ? 0 : rank, shape), length);
+}
+
 static mx_code write_softmax(mx_onnx_out *o)
 {
     const mx_softmax_attrs *a = o->attrs; /* those of log_softmax and softmin begin with the same fields */
     const char *x = o->out_type[0] == o->in_type[0] || o->out_type[0] < 0
                         ? o->in[0]
                         : mx_onnx_put_cast(o, NULL, o->in[0], o->out_type[0]);
-    if (a->use_length)
-        return mx_onnx_refuse(o, "use_length cannot be written");
+    const char *inside = a->use_length ? put_inside(o, a->axis) : NULL;
     if (!isnan(a->temperature) && a->temperature != 1)
         x = mx_onnx_put(o, NULL, "Div", x, mx_onnx_put_number(o, a->temperature, o->out_type[0]));
     if (!strcmp(o->node->op->name, "softmin"))
         x = mx_onnx_put(o, NULL, "Neg", x);
-    mx_onnx_put(o, o->out[0], o->row->onnx, x);
+    if (inside)
+        x = mx_onnx_put(o, NULL, "Where", inside, x, mx_onnx_put_number(o, -1e4 * 6, o->out_type[0]));
+    const char *y = mx_onnx_put(o, inside ? NULL : o->out[0], o->row->onnx, x);
     mx_onnx_set_int(o, "axis", a->axis);
+    if (inside) /* nothing comes after the lengths */
+        mx_onnx_put(o, o->out[0], "Where", inside, y, mx_onnx_put_number(o, 0, o->out_type[0]));
+    return mx_onnx_done(o);
+}
+
+/* Over all axes but the first. */
+static mx_code write_flat_softmax(mx_onnx_out *o)
+{
+    const char *y = mx_onnx_put(o, NULL, "Softmax", mx_onnx_put_shaped(o, NULL, o->in[0], MX_ONNX_LIST(0, -1)));
+    mx_onnx_set_int(o, "axis", 1);
+    mx_onnx_put(o, o->out[0], "Reshape", y, mx_onnx_put(o, NULL, "Shape", o->in[0]));
     return mx_onnx_done(o);
 }
 
@@ -244,7 +272,7 @@ static mx_code write_softmax_output(mx_onnx_out *o)
     const mx_softmax_output_attrs *a = o->attrs;
     const int rank = mx_onnx_out_rank(o, 0);
     if (rank > 2 && !a->multi_output && !a->preserve_shape)
-        return mx_onnx_refuse(o, "softmax over several axes cannot be written");
+        return write_flat_softmax(o);
     mx_onnx_put(o, o->out[0], "Softmax", o->in[0]);
     mx_onnx_set_int(o, "axis", a->multi_output ? 1 : -1);
     return mx_onnx_done(o);
@@ -255,7 +283,7 @@ static mx_code write_softmax_activation(mx_onnx_out *o)
     const mx_softmax_activation_attrs *a = o->attrs;
     const bool channel = a->mode == MX_SOFTMAX_ACTIVATION_CHANNEL;
     if (!channel && mx_onnx_out_rank(o, 0) != 2)
-        return mx_onnx_refuse(o, "softmax over several axes cannot be written");
+        return write_flat_softmax(o);
     mx_onnx_put(o, o->out[0], "Softmax", o->in[0]);
     mx_onnx_set_int(o, "axis", 1);
     return mx_onnx_done(o);
@@ -321,6 +349,8 @@ const mx_onnx_row mx_onnx_activation[] = {
     SAME("Identity", "make_loss"),
     SAME("Identity", "MakeLoss"),
     SAME("Identity", "_copyto"),
+    SAME("Identity", "cast_storage"),
+    WRITE("Identity", "_identity_with_attr_like_rhs", write_first),
     WRITE("Identity", "_contrib_gradientmultiplier", write_first),
     WRITE("Identity", "LinearRegressionOutput", write_first),
     WRITE("Identity", "MAERegressionOutput", write_first),

@@ -1,6 +1,7 @@
 /* Integers as bits.  SPDX-License-Identifier: Apache-2.0
  *
  * Results have as many bits as the type in the file, also where arrays of that type do not exist. */
+#include <math.h>
 #include <string.h>
 
 #include "gluon/onnx/onnx.h"
@@ -44,25 +45,31 @@ static mx_code read_shift(mx_onnx_in *n)
     return MX_OK;
 }
 
-/* Ours take the bits of floats, too, as integers. */
+/* Ours take the bits of floats, too, as integers; the second array may be a number. */
 static mx_code write_bitwise(mx_onnx_out *o)
 {
     const int type = o->in_type[0], own = mx_dtype_is_float((mx_dtype)type) || type == MX_BOOL ? MX_INT64 : type;
-    const char *x[2];
-    for (int i = 0; i < 2; i++)
+    const char *x[2] = {NULL};
+    for (int i = 0; i < o->n_in; i++)
         x[i] = own == o->in_type[i] ? o->in[i] : mx_onnx_put_cast(o, NULL, o->in[i], own);
+    if (o->n_in < 2)
+        x[1] = mx_onnx_put_number(o, trunc(((const mx_scalar_attrs *)o->attrs)->scalar), own);
     const char *y = mx_onnx_put(o, own == type ? o->out[0] : NULL, o->row->onnx, x[0], x[1]);
     if (own != type)
         mx_onnx_put_cast(o, o->out[0], y, type);
     return mx_onnx_done(o);
 }
 
-const mx_onnx_row mx_onnx_bits[] = {BOTH("BitwiseAnd", "broadcast_bitwise_and", read_bitwise, write_bitwise, .since = 18),
-                                    BOTH("BitwiseOr", "broadcast_bitwise_or", read_bitwise, write_bitwise, .since = 18),
-                                    BOTH("BitwiseXor", "broadcast_bitwise_xor", read_bitwise, write_bitwise, .since = 18),
-                                    WRITE("BitwiseAnd", "_bitwise_and", write_bitwise, .since = 18),
-                                    WRITE("BitwiseOr", "_bitwise_or", write_bitwise, .since = 18),
-                                    WRITE("BitwiseXor", "_bitwise_xor", write_bitwise, .since = 18),
-                                    READ("BitwiseNot", read_not),
-                                    READ("BitShift", read_shift),
-                                    {0}};
+const mx_onnx_row mx_onnx_bits[] = {
+    BOTH("BitwiseAnd", "broadcast_bitwise_and", read_bitwise, write_bitwise, .since = 18),
+    BOTH("BitwiseOr", "broadcast_bitwise_or", read_bitwise, write_bitwise, .since = 18),
+    BOTH("BitwiseXor", "broadcast_bitwise_xor", read_bitwise, write_bitwise, .since = 18),
+    WRITE("BitwiseAnd", "_bitwise_and", write_bitwise, .since = 18),
+    WRITE("BitwiseAnd", "_bitwise_and_scalar", write_bitwise, .since = 18),
+    WRITE("BitwiseOr", "_bitwise_or", write_bitwise, .since = 18),
+    WRITE("BitwiseOr", "_bitwise_or_scalar", write_bitwise, .since = 18),
+    WRITE("BitwiseXor", "_bitwise_xor", write_bitwise, .since = 18),
+    WRITE("BitwiseXor", "_bitwise_xor_scalar", write_bitwise, .since = 18),
+    READ("BitwiseNot", read_not),
+    READ("BitShift", read_shift),
+    {0}};

@@ -187,21 +187,38 @@ static mx_code read_deconv(mx_onnx_in *n)
     return MX_OK;
 }
 
+/* Padding that gives the target: the rest of an odd sum is added at the end. */
+static bool aim(const mx_onnx_out *o, const mx_deconvolution_attrs *a, bool last, mx_dims *pad, mx_dims *adj)
+{
+    pad->n = adj->n = a->kernel.n;
+    for (int i = 0; i < a->kernel.n; i++) {
+        const int64_t in = o->in_shape[0].ndim == a->kernel.n + 2 ? o->in_shape[0].dim[i + (last ? 1 : 2)] : -1,
+                      stride = i < a->stride.n ? a->stride.d[i] : 1, dilate = i < a->dilate.n ? a->dilate.d[i] : 1;
+        const int64_t rest = stride * (in - 1) + (a->kernel.d[i] - 1) * dilate + 1 - a->target_shape.d[i];
+        if (in < 1 || rest < 0)
+            return false;
+        pad->d[i] = (rest + 1) / 2;
+        adj->d[i] = rest % 2;
+    }
+    return true;
+}
+
 static mx_code write_deconv(mx_onnx_out *o)
 {
     const mx_deconvolution_attrs *a = o->attrs;
     const bool last = a->layout >= MX_DECONVOLUTION_NWC;
     const int axes = a->kernel.n;
-    if (a->target_shape.n > 0)
-        return mx_onnx_refuse(o, "target_shape cannot be written");
+    mx_dims pad = a->pad, adj = a->adj;
+    if (a->target_shape.n > 0 && !aim(o, a, last, &pad, &adj))
+        return mx_onnx_refuse(o, "the size of its image is not known; give the shapes of the inputs");
     const char *x = last ? put_channels(o, NULL, o->in[0], axes, true) : o->in[0],
                *w = last ? put_channels(o, NULL, o->in[1], axes, true) : o->in[1];
     const char *y =
         mx_onnx_put(o, last ? NULL : o->out[0], "ConvTranspose", x, w, a->no_bias || o->n_in < 3 ? NULL : o->in[2]);
-    set_windows(o, axes, &a->kernel, &a->stride, &a->pad, &a->dilate);
+    set_windows(o, axes, &a->kernel, &a->stride, &pad, &a->dilate);
     mx_onnx_set_int(o, "group", a->num_group);
-    if (a->adj.n > 0)
-        mx_onnx_set_ints(o, "output_padding", a->adj.n, a->adj.d);
+    if (adj.n > 0)
+        mx_onnx_set_ints(o, "output_padding", adj.n, adj.d);
     if (last)
         put_channels(o, o->out[0], y, axes, false);
     return mx_onnx_done(o);

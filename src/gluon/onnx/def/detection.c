@@ -58,6 +58,31 @@ static mx_code write_decode(mx_onnx_out *o)
     return mx_onnx_done(o);
 }
 
+/* Offsets of the matched boxes from anchors, and where there are some: samples, matches, anchors, refs, means, stds. */
+static mx_code write_encode(mx_onnx_out *o)
+{
+    const int64_t boxes = o->in_shape[3].ndim == 3 ? o->in_shape[3].dim[1] : -1;
+    if (boxes < 1)
+        return mx_onnx_refuse(o, "the number of boxes is not known; give the shapes of the inputs");
+    const char *match = mx_onnx_put_cast(o, NULL, o->in[1], MX_INT64);
+    const char *known = PUT("And", PUT("GreaterOrEqual", o->in[1], mx_onnx_put_number(o, 0, o->in_type[1])),
+                            PUT("Less", o->in[1], mx_onnx_put_number(o, (double)boxes, o->in_type[1])));
+    const char *used = PUT("And", known, PUT("Greater", o->in[0], mx_onnx_put_number(o, 0.5, o->in_type[0])));
+    match = PUT("Where", used, match, mx_onnx_put_number(o, 0, MX_INT64));
+    const char *anchor = mx_onnx_put_centers(o, o->in[2]);
+    const char *box = mx_onnx_put_centers(o, mx_onnx_put_rows(o, o->in[3], match, 4));
+    const char *size = mx_onnx_put_columns(o, anchor, 2, 4);
+    const char *away = PUT("Sub", mx_onnx_put_columns(o, box, 0, 2), mx_onnx_put_columns(o, anchor, 0, 2));
+    const char *grown = PUT("Log", PUT("Div", mx_onnx_put_columns(o, box, 2, 4), size));
+    const char *offsets = mx_onnx_join(o, -1, PUT("Div", away, size), grown);
+    offsets = PUT("Div", PUT("Sub", offsets, o->in[4]), o->in[5]);
+    const char *wide = PUT("Unsqueeze", used, INTS(2));
+    mx_onnx_put(o, o->out[0], "Where", wide, offsets, NUMBER(0));
+    const char *mask = mx_onnx_put_cast(o, NULL, wide, MX_FLOAT32);
+    mx_onnx_put(o, o->out[1], "Expand", mask, PUT("Shape", o->in[2]));
+    return mx_onnx_done(o);
+}
+
 /* ---- suppression ------------------------------------------------------------------------------------------------ */
 
 static const char *column(mx_onnx_out *o, const char *rows, int64_t k) /* (B, N) */
@@ -277,9 +302,11 @@ static mx_code write_multibox(mx_onnx_out *o)
     return mx_onnx_done(o);
 }
 
-const mx_onnx_row mx_onnx_detection[] = {BOTH("NonMaxSuppression", "_contrib_box_nms", read_nms, write_nms, .constants = 28),
-                                         WRITE(NULL, "_contrib_box_iou", write_iou),
-                                         WRITE(NULL, "_contrib_box_decode", write_decode),
-                                         WRITE(NULL, "_contrib_MultiBoxPrior", write_computed),
-                                         WRITE(NULL, "_contrib_MultiBoxDetection", write_multibox),
-                                         {0}};
+const mx_onnx_row mx_onnx_detection[] = {
+    BOTH("NonMaxSuppression", "_contrib_box_nms", read_nms, write_nms, .constants = 28),
+    WRITE(NULL, "_contrib_box_iou", write_iou),
+    WRITE(NULL, "_contrib_box_decode", write_decode),
+    WRITE(NULL, "_contrib_box_encode", write_encode),
+    WRITE(NULL, "_contrib_MultiBoxPrior", write_computed),
+    WRITE(NULL, "_contrib_MultiBoxDetection", write_multibox),
+    {0}};

@@ -123,22 +123,11 @@ mx_array *mx_onnx_matmul(mx_onnx_in *n, mx_array *a, mx_array *b)
 
 static mx_code read_matmul(mx_onnx_in *n) { return n->out[0] = mx_onnx_matmul(n, n->in[0], n->in[1]), MX_OK; }
 
-/* Swaps the last two axes. */
-static const char *transposed(mx_onnx_out *o, const char *x, int rank)
-{
-    int64_t order[MX_MAX_NDIM];
-    for (int i = 0; i < rank; i++)
-        order[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
-    const char *y = mx_onnx_put(o, NULL, "Transpose", x);
-    mx_onnx_set_ints(o, "perm", rank, order);
-    return y;
-}
-
 static mx_code write_batch_dot(mx_onnx_out *o)
 {
     const mx_dot_attrs *a = o->attrs;
-    const char *x = a->transpose_a ? transposed(o, o->in[0], 3) : o->in[0];
-    const char *y = a->transpose_b ? transposed(o, o->in[1], 3) : o->in[1];
+    const char *x = a->transpose_a ? mx_onnx_put_transposed(o, o->in[0], 3) : o->in[0];
+    const char *y = a->transpose_b ? mx_onnx_put_transposed(o, o->in[1], 3) : o->in[1];
     mx_onnx_put(o, o->out[0], "MatMul", x, y);
     return mx_onnx_done(o);
 }
@@ -154,26 +143,12 @@ static mx_code write_dot(mx_onnx_out *o)
         if (a->transpose_a || a->transpose_b || q > 2)
             return mx_onnx_refuse(o, "products of arrays with %d and %d axes cannot be written", p, q);
     }
-    const char *x = a->transpose_a && p == 2 ? transposed(o, o->in[0], 2) : o->in[0];
-    const char *y = a->transpose_b && q == 2 ? transposed(o, o->in[1], 2) : o->in[1];
+    const char *x = a->transpose_a && p == 2 ? mx_onnx_put_transposed(o, o->in[0], 2) : o->in[0];
+    const char *y = a->transpose_b && q == 2 ? mx_onnx_put_transposed(o, o->in[1], 2) : o->in[1];
     const bool scalar = p == 1 && q == 1;
     const char *z = mx_onnx_put(o, scalar ? NULL : o->out[0], "MatMul", x, y);
     if (scalar)
         mx_onnx_put(o, o->out[0], "Reshape", z, mx_onnx_put_ints(o, MX_ONNX_LIST(1)));
-    return mx_onnx_done(o);
-}
-
-static mx_code write_gemm2(mx_onnx_out *o)
-{
-    const mx_linalg_gemm2_attrs *a = o->attrs;
-    const int rank = mx_onnx_out_rank(o, 0);
-    if (a->axis != -2 && a->axis != rank - 2)
-        return mx_onnx_refuse(o, "axis=%lld cannot be written", (long long)a->axis);
-    const char *x = a->transpose_a ? transposed(o, o->in[0], rank) : o->in[0];
-    const char *y = a->transpose_b ? transposed(o, o->in[1], rank) : o->in[1];
-    const char *z = mx_onnx_put(o, a->alpha == 1 ? o->out[0] : NULL, "MatMul", x, y);
-    if (a->alpha != 1)
-        mx_onnx_put(o, o->out[0], "Mul", z, mx_onnx_put_number(o, a->alpha, o->in_type[0]));
     return mx_onnx_done(o);
 }
 
@@ -188,6 +163,5 @@ const mx_onnx_row mx_onnx_gemm[] = {
     BOTH("Gemm", "FullyConnected", read_gemm, write_dense),
     BOTH("MatMul", "batch_dot", read_matmul, write_batch_dot),
     BOTH("MatMul", "dot", read_matmul, write_dot),
-    BOTH("MatMul", "_linalg_gemm2", read_matmul, write_gemm2),
     READ("Einsum", read_einsum),
     {0}};

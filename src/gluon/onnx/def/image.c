@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "exec/list.h"
 #include "gluon/onnx/onnx.h"
 #include "ndarray/array.h"
 
@@ -194,16 +195,53 @@ static mx_code read_resize(mx_onnx_in *n)
 }
 
 /* Output sizes are numbers: nearest, or bilinear with aligned corners or pixel centres. */
-static mx_code write_upsampling(mx_onnx_out *o)
+static const char *put_nearest(mx_onnx_out *o, const char *out, const char *x, double high, double wide)
 {
-    const mx_upsampling_attrs *a = o->attrs;
-    if (a->sample_type != MX_UPSAMPLING_NEAREST || o->n_in != 1)
-        return mx_onnx_refuse(o, "only nearest upsampling of one array can be written");
-    const double scales[4] = {1, 1, (double)a->scale, (double)a->scale};
-    mx_onnx_put(o, o->out[0], "Resize", o->in[0], NULL, mx_onnx_put_floats(o, 4, scales, MX_FLOAT32));
+    const double scales[4] = {1, 1, high, wide};
+    const char *y = mx_onnx_put(o, out, "Resize", x, NULL, mx_onnx_put_floats(o, 4, scales, MX_FLOAT32));
     mx_onnx_set_text(o, "mode", "nearest");
     mx_onnx_set_text(o, "coordinate_transformation_mode", "asymmetric");
     mx_onnx_set_text(o, "nearest_mode", "floor");
+    return y;
+}
+
+/* A transposed convolution of each channel with a given filter. */
+static mx_code write_filtered(mx_onnx_out *o, int64_t scale)
+{
+    const int64_t size = 2 * scale - scale % 2, pad = scale / 2,
+                  channels = o->in_shape[0].ndim == 4 ? o->in_shape[0].dim[1] : -1;
+    if (channels < 1)
+        return mx_onnx_refuse(o, "the number of channels is not known; give the shapes of the inputs");
+    mx_onnx_put(o, o->out[0], "ConvTranspose", o->in[0], o->in[1]);
+    mx_onnx_set_ints(o, "kernel_shape", MX_ONNX_LIST(size, size));
+    mx_onnx_set_ints(o, "strides", MX_ONNX_LIST(scale, scale));
+    mx_onnx_set_ints(o, "pads", MX_ONNX_LIST(pad, pad, pad, pad));
+    mx_onnx_set_int(o, "group", channels);
+    return mx_onnx_done(o);
+}
+
+/* Several arrays get the size of the first one's result, and are joined or added. */
+static mx_code write_upsampling(mx_onnx_out *o)
+{
+    const mx_upsampling_attrs *a = o->attrs;
+    if (a->sample_type != MX_UPSAMPLING_NEAREST)
+        return write_filtered(o, a->scale);
+    if (o->n_in == 1)
+        return put_nearest(o, o->out[0], o->in[0], (double)a->scale, (double)a->scale), mx_onnx_done(o);
+    const char **parts = (const char **)(void *)mx_list_new(o->n_in);
+    for (int i = 0; parts && i < o->n_in; i++) {
+        const mx_shape_t *x = &o->in_shape[i], *first = &o->in_shape[0];
+        if (x->ndim != 4 || x->dim[2] < 1 || x->dim[3] < 1 || first->dim[2] < 1 || first->dim[3] < 1)
+            return mx_onnx_refuse(o, "the sizes of its images are not known; give the shapes of the inputs");
+        parts[i] = put_nearest(o, NULL, o->in[i], (double)(first->dim[2] * a->scale / x->dim[2]),
+                               (double)(first->dim[3] * a->scale / x->dim[3]));
+    }
+    if (!parts)
+        return mx_error_code();
+    const bool sum = a->multi_input_mode == MX_UPSAMPLING_SUM;
+    mx_onnx_node(o, o->out[0], sum ? "Sum" : "Concat", o->n_in, parts);
+    if (!sum)
+        mx_onnx_set_int(o, "axis", 1);
     return mx_onnx_done(o);
 }
 
@@ -224,25 +262,43 @@ static mx_code write_bilinear_resize(mx_onnx_out *o)
     return mx_onnx_done(o);
 }
 
-/* Windows whose borders are rounded: an average pooling where they are equal. */
+/* (out, in): the share of each row in each window; borders of windows are rounded outwards. */
+static mx_array *windows(int64_t in, int64_t out)
+{
+    mx_array *matrix = mx_zeros(.shape = MX_DIMS(out, in));
+    float *to = matrix ? mx_data(matrix) : NULL;
+    for (int64_t i = 0; to && i < out; i++) {
+        const int64_t begin = i * in / out, end = ((i + 1) * in + out - 1) / out;
+        for (int64_t k = begin; k < end; k++)
+            to[i * in + k] = 1 / (float)(end - begin);
+    }
+    return matrix;
+}
+
+/* An average pooling where windows are equal, else products with matrices. */
 static mx_code write_adaptive(mx_onnx_out *o)
 {
     const mx_shape_t *x = &o->in_shape[0], *y = &o->out_shape[0];
-    int64_t kernel_size[2];
     if (x->ndim != 4 || y->ndim != 4)
         return mx_onnx_refuse(o, "shapes are not known");
     if (y->dim[2] == 1 && y->dim[3] == 1) {
         mx_onnx_put(o, o->out[0], "GlobalAveragePool", o->in[0]);
         return mx_onnx_done(o);
     }
-    for (int i = 0; i < 2; i++) {
-        if (x->dim[i + 2] < 1 || y->dim[i + 2] < 1 || x->dim[i + 2] % y->dim[i + 2])
-            return mx_onnx_refuse(o, "windows of different sizes cannot be written");
-        kernel_size[i] = x->dim[i + 2] / y->dim[i + 2];
+    for (int i = 2; i < 4; i++)
+        if (x->dim[i] < 1 || y->dim[i] < 1)
+            return mx_onnx_refuse(o, "the size of its image is not known; give the shapes of the inputs");
+    if (x->dim[2] % y->dim[2] == 0 && x->dim[3] % y->dim[3] == 0) {
+        const int64_t size[2] = {x->dim[2] / y->dim[2], x->dim[3] / y->dim[3]};
+        mx_onnx_put(o, o->out[0], "AveragePool", o->in[0]);
+        mx_onnx_set_ints(o, "kernel_shape", 2, size);
+        mx_onnx_set_ints(o, "strides", 2, size);
+        return mx_onnx_done(o);
     }
-    mx_onnx_put(o, o->out[0], "AveragePool", o->in[0]);
-    mx_onnx_set_ints(o, "kernel_shape", 2, kernel_size);
-    mx_onnx_set_ints(o, "strides", 2, kernel_size);
+    const mx_dtype type = (mx_dtype)o->in_type[0];
+    const char *rows = mx_onnx_put_array(o, mx_onnx_cast(windows(x->dim[2], y->dim[2]), type));
+    mx_array *columns = mx_onnx_cast(mx_transpose(windows(x->dim[3], y->dim[3])), type);
+    mx_onnx_put(o, o->out[0], "MatMul", mx_onnx_put(o, NULL, "MatMul", rows, o->in[0]), mx_onnx_put_array(o, columns));
     return mx_onnx_done(o);
 }
 
@@ -289,19 +345,6 @@ static mx_code read_grid_sample(mx_onnx_in *n)
     n->out[0] = mx_bilinear_sampler(n->in[0], grid);
     return MX_OK;
 }
-
-static mx_code write_sampler(mx_onnx_out *o)
-{
-    const char *grid = mx_onnx_put(o, NULL, "Transpose", o->in[1]);
-    mx_onnx_set_ints(o, "perm", MX_ONNX_LIST(0, 2, 3, 1));
-    mx_onnx_put(o, o->out[0], "GridSample", o->in[0], grid);
-    mx_onnx_set_int(o, "align_corners", 1);
-    mx_onnx_set_text(o, "mode", o->opset >= 20 ? "linear" : "bilinear");
-    mx_onnx_set_text(o, "padding_mode", "zeros");
-    return mx_onnx_done(o);
-}
-
-/* ---- regions --------------------------------------------------------------------------------------------------- */
 
 static mx_code read_roi_align(mx_onnx_in *n)
 {
@@ -363,7 +406,7 @@ const mx_onnx_row mx_onnx_image[] = {
     WRITE("Resize", "UpSampling", write_upsampling),
     WRITE("Resize", "_contrib_BilinearResize2D", write_bilinear_resize),
     WRITE(NULL, "_contrib_AdaptiveAvgPooling2D", write_adaptive),
-    BOTH("GridSample", "BilinearSampler", read_grid_sample, write_sampler, .since = 16),
+    READ("GridSample", read_grid_sample),
     BOTH("RoiAlign", "_contrib_ROIAlign", read_roi_align, write_roi_align),
     READ("Col2Im", read_col2im, .constants = 6),
     {0}};

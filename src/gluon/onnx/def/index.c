@@ -1,4 +1,4 @@
-/* Gathering, scattering, sequences.  SPDX-License-Identifier: Apache-2.0 */
+/* Gathering, scattering, masks.  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "gluon/onnx/onnx.h"
@@ -197,7 +197,7 @@ static mx_code read_scatter_elements(mx_onnx_in *n)
     return MX_OK;
 }
 
-/* ---- one-hot, masks, sequences --------------------------------------------------------------------------------------- */
+/* ---- one-hot, masks --------------------------------------------------------------------------------------- */
 
 static mx_code read_one_hot(mx_onnx_in *n)
 {
@@ -258,6 +258,23 @@ static mx_code write_pick(mx_onnx_out *o)
     return mx_onnx_done(o);
 }
 
+static mx_code write_batch_take(mx_onnx_out *o)
+{
+    const char *index = put_indices(o, 1, 1, true, false);
+    index = mx_onnx_put(o, NULL, "Unsqueeze", index, mx_onnx_put_ints(o, MX_ONNX_LIST(1)));
+    const char *y = mx_onnx_put(o, NULL, "GatherElements", o->in[0], index);
+    mx_onnx_set_int(o, "axis", 1);
+    mx_onnx_put(o, o->out[0], "Squeeze", y, mx_onnx_put_ints(o, MX_ONNX_LIST(1)));
+    return mx_onnx_done(o);
+}
+
+static mx_code write_boolean_mask(mx_onnx_out *o)
+{
+    mx_onnx_put(o, o->out[0], "Compress", o->in[0], mx_onnx_put_cast(o, NULL, o->in[1], MX_BOOL));
+    mx_onnx_set_int(o, "axis", ((const mx_boolean_mask_attrs *)o->attrs)->axis);
+    return mx_onnx_done(o);
+}
+
 static mx_code read_compress(mx_onnx_in *n)
 {
     if (n->live)
@@ -303,56 +320,6 @@ static mx_code read_nonzero(mx_onnx_in *n)
     return MX_OK;
 }
 
-static mx_code read_reverse_sequence(mx_onnx_in *n)
-{
-    const int64_t time = mx_onnx_int(n, "time_axis", 0), batch = mx_onnx_int(n, "batch_axis", 1);
-    mx_array *x = time == 0 && batch == 1 ? n->in[0] : mx_swapaxes(n->in[0], .dim1 = 0, .dim2 = 1);
-    if (time > 1 || batch > 1 || time == batch)
-        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "time and batch must be the first two axes");
-    mx_array *y =
-        mx_sequence_reverse(x, mx_onnx_cast(n->in[1], (mx_dtype)n->in[0]->dtype), .use_sequence_length = true);
-    n->out[0] = x == n->in[0] ? y : mx_swapaxes(y, .dim1 = 0, .dim2 = 1);
-    return MX_OK;
-}
-
-static mx_code write_sequence_reverse(mx_onnx_out *o)
-{
-    const mx_sequence_attrs *a = o->attrs;
-    if (!a->use_sequence_length) {
-        mx_onnx_put(o, o->out[0], "Slice", o->in[0], mx_onnx_put_ints(o, MX_ONNX_LIST(INT64_MAX)),
-                    mx_onnx_put_ints(o, MX_ONNX_LIST(-INT64_MAX)), mx_onnx_put_ints(o, MX_ONNX_LIST(0)),
-                    mx_onnx_put_ints(o, MX_ONNX_LIST(-1)));
-        return mx_onnx_done(o);
-    }
-    mx_onnx_put(o, o->out[0], "ReverseSequence", o->in[0], mx_onnx_put_cast(o, NULL, o->in[1], MX_INT64));
-    return mx_onnx_done(o);
-}
-
-/* Positions along the axis are compared with the lengths. */
-static mx_code write_sequence_mask(mx_onnx_out *o)
-{
-    const mx_sequence_mask_attrs *a = o->attrs;
-    const int rank = mx_onnx_out_rank(o, 0);
-    if (!a->use_sequence_length || rank < 2)
-        return mx_onnx_put(o, o->out[0], "Identity", o->in[0]), mx_onnx_done(o);
-    const int64_t axis = a->axis;
-    int64_t time[MX_MAX_NDIM], batch[MX_MAX_NDIM];
-    for (int i = 0; i < rank; i++) {
-        time[i] = i == axis ? -1 : 1;
-        batch[i] = i == 1 - axis ? -1 : 1;
-    }
-    const char *shape = mx_onnx_put(o, NULL, "Shape", o->in[0]);
-    const char *size = mx_onnx_put(o, NULL, "Gather", shape, mx_onnx_put_number(o, (double)axis, MX_INT64));
-    const char *range =
-        mx_onnx_put(o, NULL, "Range", mx_onnx_put_number(o, 0, MX_INT64), size, mx_onnx_put_number(o, 1, MX_INT64));
-    range = mx_onnx_put(o, NULL, "Reshape", range, mx_onnx_put_ints(o, rank, time));
-    const char *lengths = mx_onnx_put(o, NULL, "Reshape", mx_onnx_put_cast(o, NULL, o->in[1], MX_INT64),
-                                      mx_onnx_put_ints(o, rank, batch));
-    const char *inside = mx_onnx_put(o, NULL, "Less", range, lengths);
-    mx_onnx_put(o, o->out[0], "Where", inside, o->in[0], mx_onnx_put_number(o, a->value, o->in_type[0]));
-    return mx_onnx_done(o);
-}
-
 const mx_onnx_row mx_onnx_index_rows[] = {
     BOTH("Gather", "take", read_gather, write_take),
     WRITE("Gather", "Embedding", write_embedding),
@@ -363,8 +330,8 @@ const mx_onnx_row mx_onnx_index_rows[] = {
     READ("Scatter", read_scatter_elements),
     BOTH("OneHot", "one_hot", read_one_hot, write_one_hot, .constants = 6),
     WRITE("GatherElements", "pick", write_pick),
-    READ("Compress", read_compress),
+    BOTH("Compress", "_contrib_boolean_mask", read_compress, write_boolean_mask),
     READ("NonZero", read_nonzero),
-    BOTH("ReverseSequence", "SequenceReverse", read_reverse_sequence, write_sequence_reverse),
-    WRITE(NULL, "SequenceMask", write_sequence_mask),
+    WRITE(NULL, "batch_take", write_batch_take),
+    WRITE(NULL, "_contrib_SparseEmbedding", write_embedding),
     {0}};

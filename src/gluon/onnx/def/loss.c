@@ -46,5 +46,22 @@ static mx_code read_cross_entropy(mx_onnx_in *n)
     return MX_OK;
 }
 
+/* Minus the sum of the logarithms at the labels. */
+static mx_code write_cross_entropy(mx_onnx_out *o)
+{
+    const char *logs = mx_onnx_put(o, NULL, "LogSoftmax", o->in[0]);
+    mx_onnx_set_int(o, "axis", 1);
+    const char *labels = mx_onnx_put_cast(o, NULL, o->in[1], MX_INT64);
+    labels = mx_onnx_put(o, NULL, "Unsqueeze", labels, mx_onnx_put_ints(o, MX_ONNX_LIST(1)));
+    const char *chosen = mx_onnx_put(o, NULL, "GatherElements", logs, labels);
+    mx_onnx_set_int(o, "axis", 1);
+    const char *sum = mx_onnx_put_reduce(o, NULL, "ReduceSum", chosen, 0, NULL, false);
+    mx_onnx_put_shaped(o, o->out[0], mx_onnx_put(o, NULL, "Neg", sum), MX_ONNX_LIST(1));
+    return mx_onnx_done(o);
+}
+
 const mx_onnx_row mx_onnx_loss[] = {
-    READ("NegativeLogLikelihoodLoss", read_nll), READ("SoftmaxCrossEntropyLoss", read_cross_entropy), {0}};
+    WRITE(NULL, "softmax_cross_entropy", write_cross_entropy),
+    READ("NegativeLogLikelihoodLoss", read_nll),
+    READ("SoftmaxCrossEntropyLoss", read_cross_entropy),
+    {0}};

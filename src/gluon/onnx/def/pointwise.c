@@ -98,13 +98,14 @@ static mx_code write_reversed(mx_onnx_out *o)
 static mx_code write_mod_scalar(mx_onnx_out *o) { return write_mod_of(o, o->in[0], number_of(o)); }
 static mx_code write_mod_reversed(mx_onnx_out *o) { return write_mod_of(o, number_of(o), o->in[0]); }
 
-static mx_code write_hypot(mx_onnx_out *o)
+static mx_code write_hypot_of(mx_onnx_out *o, const char *b)
 {
-    const char *aa = mx_onnx_put(o, NULL, "Mul", o->in[0], o->in[0]),
-               *bb = mx_onnx_put(o, NULL, "Mul", o->in[1], o->in[1]);
+    const char *aa = mx_onnx_put(o, NULL, "Mul", o->in[0], o->in[0]), *bb = mx_onnx_put(o, NULL, "Mul", b, b);
     mx_onnx_put(o, o->out[0], "Sqrt", mx_onnx_put(o, NULL, "Add", aa, bb));
     return mx_onnx_done(o);
 }
+static mx_code write_hypot(mx_onnx_out *o) { return write_hypot_of(o, o->in[1]); }
+static mx_code write_hypot_scalar(mx_onnx_out *o) { return write_hypot_of(o, number_of(o)); }
 
 /* ---- functions that ONNX composes --------------------------------------------------------------------------------- */
 
@@ -239,6 +240,24 @@ static mx_code write_div_sqrt_dim(mx_onnx_out *o)
                     : write_times(o, o->in[0], 1 / sqrt((double)size));
 }
 
+/* Quadratic up to 1 / sigma^2, then |x| - 1 / (2 sigma^2). */
+static mx_code write_smooth_l1(mx_onnx_out *o)
+{
+    const double square = scalar_of(o) * scalar_of(o);
+    const char *size = mx_onnx_put(o, NULL, "Abs", o->in[0]);
+    const char *inner = mx_onnx_put_with(o, NULL, "Mul", mx_onnx_put(o, NULL, "Mul", size, size), square / 2);
+    const char *near = mx_onnx_put_with(o, NULL, "Less", size, 1 / square);
+    mx_onnx_put(o, o->out[0], "Where", near, inner, mx_onnx_put_with(o, NULL, "Sub", size, 0.5 / square));
+    return mx_onnx_done(o);
+}
+
+static mx_code write_casts(mx_onnx_out *o)
+{
+    for (int i = 0; i < o->n_out; i++)
+        mx_onnx_put_cast(o, o->out[i], o->in[i], o->out_type[i]);
+    return mx_onnx_done(o);
+}
+
 static mx_code write_many(mx_onnx_out *o)
 {
     mx_onnx_node(o, o->out[0], "Sum", o->n_in, o->in);
@@ -316,6 +335,11 @@ const mx_onnx_row mx_onnx_pointwise[] = {
     READ("Mean", read_many),
     WRITE(NULL, "broadcast_hypot", write_hypot),
     WRITE(NULL, "_hypot", write_hypot),
+    WRITE(NULL, "_hypot_scalar", write_hypot_scalar),
+    WRITE(NULL, "smooth_l1", write_smooth_l1),
+    WRITE(NULL, "amp_multicast", write_casts),
+    WRITE(NULL, "_contrib_round_ste", write_round),
+    SAME("Sign", "_contrib_sign_ste"),
     WRITE(NULL, "square", write_square),
     WRITE(NULL, "rsqrt", write_rsqrt),
     WRITE(NULL, "cbrt", write_cbrt),

@@ -1,7 +1,8 @@
-/* Reductions, sorting, cumulative sums.  SPDX-License-Identifier: Apache-2.0 */
+/* Reductions.  SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 
+#include "exec/list.h"
 #include "gluon/onnx/onnx.h"
 #include "ndarray/array.h"
 
@@ -126,25 +127,6 @@ static mx_code read_arg(mx_onnx_in *n)
     return MX_OK;
 }
 
-static mx_code read_topk(mx_onnx_in *n)
-{
-    mx_dims k;
-    const int rank = mx_onnx_rank(n, 0);
-    int64_t axis = mx_onnx_int(n, "axis", -1);
-    if (rank < 0 || !mx_onnx_axis(n, &axis, rank) || (n->opset >= 10 && !mx_onnx_dims(n, 1, &k)))
-        return mx_error_code();
-    if (n->opset < 10)
-        k = MX_DIMS(mx_onnx_int(n, "k", 1));
-    if (k.n != 1 || k.d[0] < 1)
-        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "k is not a positive number");
-    mx_arrays y = mx_topk(n->in[0], .axis = axis, .k = k.d[0], .ret_typ = MX_TOPK_BOTH,
-                          .is_ascend = !mx_onnx_int(n, "largest", 1), .dtype = MX_INT64);
-    n->out[0] = y.v[0];
-    if (n->n_out > 1)
-        n->out[1] = mx_onnx_cast(y.v[1], MX_INT64);
-    return MX_OK;
-}
-
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
 /* All axes become one element of shape (1,), as ours do. */
@@ -210,68 +192,48 @@ static mx_code write_argmax_channel(mx_onnx_out *o)
     return mx_onnx_done(o);
 }
 
-static mx_code put_topk(mx_onnx_out *o, const char *count, int64_t axis, bool ascend, const char *values,
-                        const char *indices)
+/* Numbers that are not NaN. */
+static mx_code write_nan_reduce(mx_onnx_out *o)
 {
-    const char *v = mx_onnx_put(o, values, "TopK", o->in[0], count);
-    const char *i = mx_onnx_more(o, NULL);
-    (void)v;
-    mx_onnx_set_int(o, "axis", axis);
-    mx_onnx_set_int(o, "largest", !ascend);
-    if (indices)
-        mx_onnx_put_cast(o, indices, i, o->out_type[indices == o->out[0] ? 0 : 1]);
+    const mx_reduce_attrs *a = o->attrs;
+    const char *x = o->in[0];
+    if (mx_dtype_is_float((mx_dtype)o->in_type[0]))
+        x = mx_onnx_put(o, NULL, "Where", mx_onnx_put(o, NULL, "IsNaN", x),
+                        mx_onnx_put_number(o, o->row->onnx[6] == 'P', o->in_type[0]), x);
+    return write_over(o, o->row->onnx, x, &a->axis, a->keepdims, a->exclude);
+}
+
+/* Mean, and mean of the squared distances from it. */
+static mx_code write_moments(mx_onnx_out *o)
+{
+    const mx_moments_attrs *a = o->attrs;
+    const int rank = mx_onnx_out_rank(o, 0), n = a->axes.n < 0 ? 0 : a->axes.n;
+    if (rank < 0)
+        return mx_error_code();
+    const bool all = !a->keepdims && (n == 0 || n == rank);
+    const char *mean = mx_onnx_put_mean(o, NULL, o->in[0], n, a->axes.d);
+    const char *away = mx_onnx_put(o, NULL, "Sub", o->in[0], mean);
+    const char *from[2] = {o->in[0], mx_onnx_put(o, NULL, "Mul", away, away)};
+    for (int i = 0; i < 2; i++) {
+        const char *y = mx_onnx_put_reduce(o, all ? NULL : o->out[i], "ReduceMean", from[i], n, a->axes.d, a->keepdims);
+        if (all)
+            mx_onnx_put_shaped(o, o->out[i], y, o->out_shape[i].ndim, (int64_t[]){1});
+    }
     return mx_onnx_done(o);
 }
 
-static mx_code write_topk(mx_onnx_out *o)
+static mx_code write_sums_of_squares(mx_onnx_out *o)
 {
-    const mx_topk_attrs *a = o->attrs;
-    if (a->axis == MX_NONE_INT || a->ret_typ == MX_TOPK_MASK || a->k < 1)
-        return mx_onnx_refuse(o, "only k values or indices along an axis can be written");
-    const char *k = mx_onnx_put_ints(o, MX_ONNX_LIST(a->k));
-    const bool both = a->ret_typ == MX_TOPK_BOTH;
-    return put_topk(o, k, a->axis, a->is_ascend, both || a->ret_typ == MX_TOPK_VALUE ? o->out[0] : NULL,
-                    both                            ? o->out[1]
-                    : a->ret_typ == MX_TOPK_INDICES ? o->out[0]
-                                                    : NULL);
-}
-
-/* Sorting is the largest or smallest of all. */
-static mx_code write_sort(mx_onnx_out *o)
-{
-    const mx_sort_attrs *a = o->attrs; /* argsort: begins with the same fields */
-    if (a->axis == MX_NONE_INT)
-        return mx_onnx_refuse(o, "only sorting along an axis can be written");
-    const char *shape = mx_onnx_put(o, NULL, "Shape", o->in[0]);
-    const char *size = mx_onnx_put(o, NULL, "Gather", shape, mx_onnx_put_ints(o, MX_ONNX_LIST(a->axis)));
-    const bool indices = o->node->op->name[0] == 'a';
-    return put_topk(o, size, a->axis, a->is_ascend, indices ? NULL : o->out[0], indices ? o->out[0] : NULL);
-}
-
-static mx_code read_cumsum(mx_onnx_in *n)
-{
-    double axis;
-    if (!mx_onnx_number(n, 1, 0, &axis))
+    const char **sums = (const char **)(void *)mx_list_new(o->n_in);
+    for (int i = 0; sums && i < o->n_in; i++) {
+        const char *x = mx_onnx_put_cast(o, NULL, o->in[i], o->out_type[0]);
+        const char *sum = mx_onnx_put_reduce(o, NULL, "ReduceSumSquare", x, 0, NULL, false);
+        sums[i] = mx_onnx_put_shaped(o, NULL, sum, MX_ONNX_LIST(1));
+    }
+    if (!sums)
         return mx_error_code();
-    int64_t k = (int64_t)axis;
-    const int rank = mx_onnx_rank(n, 0);
-    if (rank < 0 || !mx_onnx_axis(n, &k, rank))
-        return mx_error_code();
-    const bool back = mx_onnx_int(n, "reverse", 0), before = mx_onnx_int(n, "exclusive", 0);
-    mx_array *x = back ? mx_reverse(n->in[0], .axis = MX_DIMS(k)) : n->in[0];
-    mx_array *y = mx_cumsum(x, .axis = k, .dtype = (mx_dtype)n->in[0]->dtype);
-    y = before ? mx_sub(y, x) : y;
-    n->out[0] = back ? mx_reverse(y, .axis = MX_DIMS(k)) : y;
-    return MX_OK;
-}
-
-static mx_code write_cumsum(mx_onnx_out *o)
-{
-    const mx_cumsum_attrs *a = o->attrs;
-    if (a->axis == MX_NONE_INT)
-        return mx_onnx_refuse(o, "axis=None cannot be written");
-    const char *x = o->out_type[0] == o->in_type[0] ? o->in[0] : mx_onnx_put_cast(o, NULL, o->in[0], o->out_type[0]);
-    mx_onnx_put(o, o->out[0], "CumSum", x, mx_onnx_put_number(o, (double)a->axis, MX_INT64));
+    mx_onnx_node(o, o->out[0], "Concat", o->n_in, sums);
+    mx_onnx_set_int(o, "axis", 0);
     return mx_onnx_done(o);
 }
 
@@ -289,8 +251,8 @@ const mx_onnx_row mx_onnx_reduce[] = {
     BOTH("ArgMax", "argmax", read_arg, write_arg),
     BOTH("ArgMin", "argmin", read_arg, write_arg),
     WRITE(NULL, "argmax_channel", write_argmax_channel),
-    BOTH("TopK", "topk", read_topk, write_topk, .constants = 2),
-    WRITE(NULL, "sort", write_sort),
-    WRITE(NULL, "argsort", write_sort),
-    BOTH("CumSum", "_np_cumsum", read_cumsum, write_cumsum, .constants = 2),
+    WRITE("ReduceSum", "nansum", write_nan_reduce),
+    WRITE("ReduceProd", "nanprod", write_nan_reduce),
+    WRITE(NULL, "moments", write_moments),
+    WRITE(NULL, "multi_sum_sq", write_sums_of_squares),
     {0}};

@@ -128,9 +128,45 @@ static mx_code read_window(mx_onnx_in *n)
     return MX_OK;
 }
 
-const mx_onnx_row mx_onnx_signal[] = {READ("DFT", read_dft, .constants = 6),
-                                      READ("STFT", read_stft, .constants = 10),
-                                      READ("HannWindow", read_window, .constants = 1),
-                                      READ("HammingWindow", read_window, .constants = 1),
-                                      READ("BlackmanWindow", read_window, .constants = 1),
-                                      {0}};
+/* Pairs of real and imaginary parts are an axis of ONNX, and neighbours here. */
+static mx_code write_transform(mx_onnx_out *o, bool inverse)
+{
+    const int rank = mx_onnx_out_rank(o, 0);
+    const int64_t size = rank < 1 ? -1 : inverse ? o->out_shape[0].dim[rank - 1] : o->in_shape[0].dim[rank - 1];
+    int64_t shape[MX_MAX_NDIM + 2] = {0};
+    if (size < 1 || rank + 2 > MX_MAX_NDIM)
+        return mx_onnx_refuse(o, "the size of the last axis is not known; give the shapes of the inputs");
+    shape[0] = -1;
+    shape[1] = size;
+    shape[2] = inverse ? 2 : 1;
+    const char *x = mx_onnx_put_shaped(o, NULL, o->in[0], 3, shape);
+    const char *y = mx_onnx_put(o, NULL, "DFT", x, NULL, o->opset < 20 ? NULL : mx_onnx_put_number(o, 1, MX_INT64));
+    if (o->opset < 20)
+        mx_onnx_set_int(o, "axis", 1);
+    mx_onnx_set_int(o, "inverse", inverse);
+    if (inverse) /* ours is not divided by the length */
+        y = mx_onnx_put_with(o, NULL, "Mul", mx_onnx_put_part(o, NULL, y, 2, 0, 1), (double)size);
+    for (int i = 0; i < rank; i++)
+        shape[i] = i < rank - 1 ? 0 : inverse ? size : 2 * size;
+    if (rank == 1)
+        return mx_onnx_put_shaped(o, o->out[0], y, MX_ONNX_LIST(-1)), mx_onnx_done(o);
+    int unknown = 0; /* sizes of leading axes come from the result */
+    for (int i = 0; i < rank - 1; i++)
+        unknown += (shape[i] = o->in_shape[0].dim[i]) < 0;
+    if (unknown > 1)
+        return mx_onnx_refuse(o, "its result has several unknown sizes; give the shapes of the inputs");
+    mx_onnx_put_shaped(o, o->out[0], y, rank, shape);
+    return mx_onnx_done(o);
+}
+static mx_code write_fft(mx_onnx_out *o) { return write_transform(o, false); }
+static mx_code write_ifft(mx_onnx_out *o) { return write_transform(o, true); }
+
+const mx_onnx_row mx_onnx_signal[] = {
+    READ("DFT", read_dft, .constants = 6),
+    READ("STFT", read_stft, .constants = 10),
+    READ("HannWindow", read_window, .constants = 1),
+    READ("HammingWindow", read_window, .constants = 1),
+    READ("BlackmanWindow", read_window, .constants = 1),
+    WRITE("DFT", "_contrib_fft", write_fft, .since = 17),
+    WRITE("DFT", "_contrib_ifft", write_ifft, .since = 17),
+    {0}};

@@ -58,13 +58,6 @@ static mx_code read_split(mx_onnx_in *n)
     return MX_OK;
 }
 
-static const char *put_range(mx_onnx_out *o, const char *out, const char *x, int64_t axis, int64_t begin, int64_t end)
-{
-    return mx_onnx_put(o, out, "Slice", x, mx_onnx_put_ints(o, MX_ONNX_LIST(begin)),
-                       mx_onnx_put_ints(o, MX_ONNX_LIST(end == MX_NONE_INT ? INT64_MAX : end)),
-                       mx_onnx_put_ints(o, MX_ONNX_LIST(axis)));
-}
-
 static mx_code write_split(mx_onnx_out *o)
 {
     const mx_split_attrs *a = o->attrs;
@@ -74,7 +67,8 @@ static mx_code write_split(mx_onnx_out *o)
         return mx_onnx_refuse(o, "the size of its axis is not known; give the shapes of the inputs");
     const int64_t part = whole / a->num_outputs;
     for (int i = 0; i < o->n_out; i++) {
-        const char *y = put_range(o, a->squeeze_axis ? NULL : o->out[i], o->in[0], axis, i * part, (i + 1) * part);
+        const char *y =
+            mx_onnx_put_part(o, a->squeeze_axis ? NULL : o->out[i], o->in[0], axis, i * part, (i + 1) * part);
         if (a->squeeze_axis)
             mx_onnx_put(o, o->out[i], "Squeeze", y, mx_onnx_put_ints(o, MX_ONNX_LIST(axis)));
     }
@@ -95,7 +89,7 @@ static mx_code write_split_v2(mx_onnx_out *o)
         const int64_t end = a->sections > 0       ? begin + whole / a->sections
                             : next < a->indices.n ? a->indices.d[next]
                                                   : whole;
-        const char *y = put_range(o, a->squeeze_axis ? NULL : o->out[i], o->in[0], axis, begin, end);
+        const char *y = mx_onnx_put_part(o, a->squeeze_axis ? NULL : o->out[i], o->in[0], axis, begin, end);
         if (a->squeeze_axis)
             mx_onnx_put(o, o->out[i], "Squeeze", y, mx_onnx_put_ints(o, MX_ONNX_LIST(axis)));
     }
@@ -169,7 +163,7 @@ static mx_code write_slice(mx_onnx_out *o)
 static mx_code write_slice_axis(mx_onnx_out *o)
 {
     const mx_slice_axis_attrs *a = o->attrs;
-    put_range(o, o->out[0], o->in[0], a->axis, a->begin, a->end);
+    mx_onnx_put_part(o, o->out[0], o->in[0], a->axis, a->begin, a->end);
     return mx_onnx_done(o);
 }
 
