@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "gluon.h"
 
 static int clean(void **state)
@@ -189,6 +190,30 @@ static void test_sparse_arguments(void **state)
     }
 }
 
+/* Equal nodes are merged; asking again and again leaks nothing. */
+static void test_optimized(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = mx_variable("x");
+    mx_symbol *s = mx_symbol_of(MX_ARRAYS(mx_add(mx_exp(x), mx_exp(x)), mx_exp(x)));
+    mx_executor *e = mx_bind(s, mx_cpu(0), &(struct mx_bindings){.arguments = MX_ARRAYS(mx_array_scalar(1))});
+    assert_ok();
+    int64_t live = 0;
+    for (int i = 0; i < 6; i++) {
+        mx_scoped() {
+            const mx_symbol *merged = mx_executor_optimized(e);
+            assert_non_null(merged);
+            assert_int_equal(mx_symbol_outputs(merged).n, 2);
+            assert_true(mx_symbol_outputs(mx_symbol_internals(merged)).n <
+                        mx_symbol_outputs(mx_symbol_internals(s)).n + 1);
+        }
+        if (i == 2)
+            live = mx_alloc_get_stats().live_blocks;
+    }
+    assert_int_equal(mx_alloc_get_stats().live_blocks, live);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +222,7 @@ int main(void)
         cmocka_unit_test_teardown(test_bind, clean),
         cmocka_unit_test_teardown(test_sparse_arguments, clean),
         cmocka_unit_test_teardown(test_monitor_and_eval, clean),
+        cmocka_unit_test_teardown(test_optimized, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

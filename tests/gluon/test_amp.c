@@ -115,6 +115,47 @@ static mx_symbol *two_layers(void)
                                                     .attr_names = wide, .attr_values = four});
 }
 
+/* Of two layers as wide as the number of a type, only the first casts: what reads a variable is decided by operators. */
+static void variables_that_are_cast(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    const mx_dtype types[] = {MX_FLOAT16, MX_BFLOAT16, MX_FLOAT64, MX_INT8};
+    for (int i = 0; i < 4; i++) {
+        mx_array *x = mx_variable("x"), *w = mx_variable("w"), *v = mx_variable("v");
+        mx_array *y = mx_fully_connected(mx_amp_cast(x, .dtype = types[i]), w, MX_NONE,
+                                         .num_hidden = (int)types[i] + (types[i] == 0), .no_bias = true);
+        mx_symbol *s = mx_symbol_of(MX_ARRAYS(mx_add(y, mx_amp_cast(v, .dtype = types[i]))));
+        const mx_names names = mx_amp_cast_variables(s, types[i]);
+        assert_int_equal(names.n, 2);
+        assert_string_equal(names.v[0], "x");
+        assert_string_equal(names.v[1], "v");
+    }
+}
+
+/* Types that are not known yet: all inputs get the widest, by one operator that decides later. */
+static void unknown_types(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    assert_int_equal(mx_amp_init(MX_FLOAT16), MX_OK);
+    mx_array *a = mx_variable("a"), *b = mx_variable("b"), *c = mx_variable("c");
+    mx_symbol *s = mx_symbol_of(MX_ARRAYS(mx_concat(MX_ARRAYS(a, b, c), .dim = 0), mx_sub(a, b)));
+    assert_int_equal(mx_amp_init(MX_FLOAT32), MX_OK);
+    check_no_error();
+    const char *const names[] = {"a", "b", "c"};
+    const float one[] = {1, 2}, two[] = {10, 20}, three[] = {100, 200};
+    mx_array *narrow = mx_cast(mx_array_from(MX_DIMS(2), MX_FLOAT32, two), .dtype = MX_FLOAT16);
+    mx_arrays out = mx_symbol_eval(
+        s, 3, names,
+        MX_ARRAYS(mx_array_from(MX_DIMS(2), MX_FLOAT32, one), narrow, mx_array_from(MX_DIMS(2), MX_FLOAT32, three)));
+    check_no_error();
+    assert_int_equal(out.n, 2);
+    assert_int_equal(mx_dtype_of(out.v[0]), MX_FLOAT32);
+    check_near(out.v[0], MX_DIMS(6), (double[]){1, 2, 10, 20, 100, 200}, 0);
+    check_near(out.v[1], MX_DIMS(2), (double[]){-9, -18}, 0);
+}
+
 static void graphs(void **state)
 {
     (void)state;
@@ -251,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(types_of_results), cmocka_unit_test(networks),
                                        cmocka_unit_test(graphs), cmocka_unit_test(blocks),
                                        cmocka_unit_test(conversions_without_memory), cmocka_unit_test(wrong_conversions),
-                                       cmocka_unit_test(wrong_arguments)};
+                                       cmocka_unit_test(wrong_arguments), cmocka_unit_test(variables_that_are_cast),
+                                       cmocka_unit_test(unknown_types)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -348,6 +348,30 @@ static void test_hooks(void **state)
     check_error(MX_ERR_CALLBACK, mx_block_name(layer), "hook");
 }
 
+/* Many hooks, taken away from the end, from the middle and from the front: the others stay. */
+static void test_many_hooks(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_block *layer = mx_dense(2, .in_units = 3);
+    mx_initialize(layer, NULL, mx_cpu(0));
+    static const int order[] = {7, 3, 0, 6, 1, 5, 2, 4};
+    int calls[8] = {0};
+    bool there[8];
+    uint64_t handles[8];
+    for (int i = 0; i < 8; i++)
+        handles[i] = mx_block_hook(layer, true, note, &calls[i]), there[i] = true;
+    for (int k = 0; k <= 8; k++) {
+        memset(calls, 0, sizeof calls);
+        mx_call(layer, check_array(MX_DIMS(1, 3), 1));
+        for (int i = 0; i < 8; i++)
+            assert_int_equal(calls[i], there[i]);
+        if (k < 8)
+            mx_block_unhook(layer, handles[order[k]]), there[order[k]] = false;
+    }
+    check_no_error();
+}
+
 static mx_code name_it(mx_block *block, void *user)
 {
     strcat(strcat(user, mx_block_class_name(block)), " ");
@@ -475,6 +499,8 @@ static void test_summary(void **state)
         "        Activation-3                                     (2, 10)               0\n",
         "             Dense-4                                     (2, 10)             650\n",
         "             706\n", "             698\n",
+        "               8\n--------------------------------------------------------------------------------\n",
+        "         Param #\n================================================================================\n",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         if (!strstr(text, lines[i]))
@@ -534,6 +560,12 @@ static void test_taken_copies(void **state)
     assert_true(mx_parameter_take(p, GIVEN(mine, mx_array_to(x, mx_cpu(1)))));
     check_error(MX_ERR_ARGUMENT, mx_parameter_name(p), "shape");
     assert_ptr_equal(data_of(p), now);
+    /* Another shape: the variable of traces follows. */
+    check_shape(mx_call(net, mx_variable("data", .shape = MX_DIMS(4, 3))), MX_DIMS(4, 2));
+    assert_int_equal(mx_parameter_take(p, GIVEN(check_array(MX_DIMS(2, 5), 1))), MX_OK);
+    check_shape(mx_call(net, check_array(MX_DIMS(4, 5), 2)), MX_DIMS(4, 2));
+    check_shape(mx_call(net, mx_variable("data", .shape = MX_DIMS(4, 5))), MX_DIMS(4, 2));
+    check_no_error();
     assert_int_equal(mx_parameter_take(p, (mx_arrays){NULL, 0}), MX_OK);
     assert_false(mx_parameter_ready(p));
     assert_int_equal(mx_parameter_replace_shape(p, MX_DIMS(5, 0)), MX_OK);
@@ -559,7 +591,7 @@ int main(void)
         cmocka_unit_test(test_collect), cmocka_unit_test(test_children), cmocka_unit_test(test_deferred),
         cmocka_unit_test(test_unknown_shape_without_deferral), cmocka_unit_test(test_user_parameter), cmocka_unit_test(test_set_data),
         cmocka_unit_test(test_initialize_again), cmocka_unit_test(test_grad_req), cmocka_unit_test(test_contexts), cmocka_unit_test(test_cast),
-        cmocka_unit_test(test_cast_batch_norm), cmocka_unit_test(test_hooks), cmocka_unit_test(test_apply), cmocka_unit_test(test_user_blocks),
+        cmocka_unit_test(test_cast_batch_norm), cmocka_unit_test(test_hooks), cmocka_unit_test(test_many_hooks), cmocka_unit_test(test_apply), cmocka_unit_test(test_user_blocks),
         cmocka_unit_test(test_text), cmocka_unit_test(test_summary), cmocka_unit_test(test_missing_inputs),
         cmocka_unit_test(test_taken_copies), cmocka_unit_test(test_shared_type),
     };

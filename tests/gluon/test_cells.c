@@ -241,6 +241,10 @@ static void test_mistakes(void **state)
     check_error(MX_ERR_ATTRIBUTE, "activation");
     assert_null(mx_zoneout_cell(mx_bidirectional_cell(mx_gru_cell(2), mx_gru_cell(2))));
     check_error(MX_ERR_ARGUMENT, "BidirectionalCell");
+    assert_int_not_equal(mx_cell_add(mx_sequential_rnn_cell(), dense), MX_OK);
+    check_error(MX_ERR_ARGUMENT, "mx_cell_add", "not a recurrent cell");
+    assert_int_not_equal(mx_cell_add(dense, mx_gru_cell(2)), MX_OK);
+    check_error(MX_ERR_ARGUMENT, "mx_cell_add", "not a recurrent cell");
     assert_null(mx_residual_cell(dense));
     check_error(MX_ERR_ARGUMENT, "not a recurrent cell");
     assert_non_null(mx_residual_cell(cell));

@@ -167,6 +167,38 @@ static void files_continue(void **state)
     check_file(mx_lamb(.multi_precision = true), mx_lamb(.multi_precision = true), MX_FLOAT16);
 }
 
+/* A file whose entry has another length, rank or type is refused with the name of the entry. */
+static void wrong_entries_are_refused(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    char path[64], other[64];
+    snprintf(path, sizeof path, "/tmp/updater-%d.states", (int)getpid());
+    snprintf(other, sizeof other, "/tmp/updater-%d.wrong", (int)getpid());
+    mx_updater *updater = mx_updater_new(mx_sgd(.momentum = 0.9));
+    mx_updater_update(updater, mx_id_number(5), filled(1, MX_FLOAT32), filled(1, MX_FLOAT32));
+    assert_int_equal(mx_updater_save(updater, path), MX_OK);
+    mx_array_dict *dict = mx_load(path);
+    const mx_dims shapes[] = {MX_DIMS(2, 1), MX_DIMS(3), MX_DIMS(2), MX_DIMS(2)};
+    const mx_dtype types[] = {MX_FLOAT64, MX_FLOAT64, MX_INT64, MX_FLOAT64};
+    for (int wrong = 0; wrong < 4; wrong++) {
+        mx_array *arrays[16];
+        const char *names[16];
+        const int64_t n = mx_array_dict_count(dict);
+        for (int64_t i = 0; i < n; i++) {
+            names[i] = mx_array_dict_name(dict, i);
+            arrays[i] = strcmp(names[i], "memory") ? mx_array_dict_at(dict, i)
+                                                   : mx_zeros(.shape = shapes[wrong], .dtype = types[wrong]);
+        }
+        assert_int_equal(mx_save(other, (mx_arrays){arrays, n}, names), MX_OK);
+        if (mx_updater_load(updater, other))
+            assert_error(MX_ERR_FILE, "memory");
+        else
+            assert_int_equal(wrong, 3);
+    }
+    unlink(path), unlink(other);
+}
+
 static mx_code make_own(void *user, mx_id id, mx_array *weight, void **state)
 {
     (void)weight;
@@ -253,6 +285,7 @@ int main(void)
         cmocka_unit_test(symbols_bring_multipliers),
         cmocka_unit_test(updates_are_counted_by_weight),
         cmocka_unit_test(files_continue),
+        cmocka_unit_test(wrong_entries_are_refused),
         cmocka_unit_test(hooks_are_called),
         cmocka_unit_test(lars_goes_by_the_optimizers_names),
         cmocka_unit_test(bad_requests_are_refused),

@@ -210,6 +210,29 @@ static void sparse(void **state)
     assert_int_equal(mx_sparse_count(large), 2);
 }
 
+/* A (2, 3) csr without elements: MXNet writes no row starts. */
+static void empty_csr(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    bytes b = {.count = 0};
+    U64(&b, 0x112, 0, 1);
+    U32(&b, 0xF993FAC9, 2, 1);
+    U64(&b, 0);
+    U32(&b, 2);
+    U64(&b, 2, 3);
+    U32(&b, 1, 0, 0, 6, 1);
+    U64(&b, 0);
+    U32(&b, 6, 1);
+    U64(&b, 0);
+    U64(&b, 0);
+    mx_array_dict *dict = mx_load_buffer(b.at, b.count);
+    assert_non_null(dict);
+    assert_int_equal(mx_stype_of(mx_array_dict_at(dict, 0)), MX_CSR);
+    EXPECT(mx_tostype(mx_array_dict_at(dict, 0), MX_STYPE_DEFAULT), MX_FLOAT32, MX_DIMS(2, 3), 0, 0, 0, 0, 0, 0);
+    EXPECT(mx_sparse_indptr(mx_array_dict_at(dict, 0)), MX_INT64, MX_DIMS(3), 0, 0, 0);
+}
+
 /* ---- round trips ------------------------------------------------------------------------------------------- */
 static void round_trips(void **state)
 {
@@ -471,7 +494,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_version), cmocka_unit_test(wide_integers), cmocka_unit_test(sparse),
-        cmocka_unit_test(round_trips), cmocka_unit_test(bytes_as_mxnet), cmocka_unit_test(wrong_calls),
+        cmocka_unit_test(empty_csr), cmocka_unit_test(round_trips), cmocka_unit_test(bytes_as_mxnet), cmocka_unit_test(wrong_calls),
         cmocka_unit_test(damaged_params), cmocka_unit_test(npy_variants), cmocka_unit_test(damaged_npy),
         cmocka_unit_test(failing_allocations),
     };

@@ -469,3 +469,144 @@ def test_cells_that_cannot_be_combined():
             stack.add(rnn.BidirectionalCell(rnn.RNNCell(3, input_size=2), rnn.RNNCell(3, input_size=2)) if i == place
                       else rnn.RNNCell(3, input_size=2))
         refused(lambda: rnn.ZoneoutCell(stack, zoneout_outputs=0.1), "ZoneoutCell")
+
+
+# ---- values that kernels and references take from the same place ----------------------------------------------------
+
+def test_functions_with_numbers():
+    """Against NumPy's formulas: the library's own reference shares their numbers with the kernels."""
+    x = onp.linspace(-3, 3, 143).astype("float32").reshape(11, 13)
+    erf = onp.vectorize(__import__("math").erf)
+    cases = [
+        (nd.contrib.quadratic, dict(a=2, b=3, c=-1), 2 * x * x + 3 * x - 1),
+        (nd.contrib.div_sqrt_dim, {}, x / onp.sqrt(13)),
+        (nd.contrib.gradientmultiplier, dict(scalar=5), x),
+        (nd.hard_sigmoid, dict(alpha=0.3, beta=0.4), onp.clip(0.3 * x + 0.4, 0, 1)),
+        (nd.smooth_l1, dict(scalar=2), onp.where(abs(x) > 0.25, abs(x) - 0.125, 2 * x * x)),
+        (nd.clip, dict(a_min=-1, a_max=2), onp.clip(x, -1, 2)),
+        (nd.LeakyReLU, dict(act_type="leaky", slope=0.3), onp.where(x > 0, x, 0.3 * x)),
+        (nd.LeakyReLU, dict(act_type="elu", slope=0.3), onp.where(x > 0, x, 0.3 * onp.expm1(x))),
+        (nd.LeakyReLU, dict(act_type="selu"), 1.0507009873554805 * onp.where(x > 0, x, 1.6732632423543772 * onp.expm1(x))),
+        (nd.LeakyReLU, dict(act_type="gelu"), x / 2 * (1 + erf(x / onp.sqrt(2))))]
+    for function, attributes, wanted in cases:
+        onp.testing.assert_allclose(function(nd.array(x), **attributes).asnumpy(), wanted, rtol=2e-6, atol=2e-6, err_msg=str(attributes))
+    y = nd.array(x)
+    y.attach_grad()
+    with autograd.record():
+        nd.contrib.gradientmultiplier(y, scalar=5).backward()
+    assert (y.grad.asnumpy() == 5).all()
+
+
+def test_positions_that_float32_cannot_hold():
+    x = np.zeros(2 ** 24 + 2)
+    x[2 ** 24 + 1] = 1
+    assert int(np.argmax(x)) == 2 ** 24 + 1
+
+
+def test_softmax_output_without_valid_labels():
+    """Normalised by the valid labels, of which there are none: divided by 1."""
+    x, label = nd.array([[1, 2, 3], [0, 0, 1]]), nd.array([1, 1])
+    x.attach_grad()
+    with autograd.record():
+        y = nd.SoftmaxOutput(x, label, ignore_label=1, normalization="valid")
+    y.backward()
+    onp.testing.assert_allclose(x.grad.asnumpy(), y.asnumpy() - onp.eye(3)[[1, 1]], rtol=1e-6)
+
+
+def test_rows_of_sparse_arrays_by_any_index():
+    dense = nd.array([[1, 2], [0, 0], [5, 6]])
+    for x in (dense.tostype("row_sparse"), dense.tostype("csr")):
+        for index in (nd.array([2, 0]), nd.array([[2, 0]]), nd.array([2, 0]).tostype("row_sparse")):
+            plain = index.tostype("default") if index.stype != "default" else index
+            assert (nd.take(x, index).asnumpy() == nd.take(dense, plain).asnumpy()).all()
+
+
+# ---- plans ------------------------------------------------------------------------------------------------------------
+
+def test_arrays_reset_after_a_plan_used_them():
+    """What a plan derived from a parameter is computed again after any operator has written to it, the first of its inputs, too."""
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Conv2D(3, 1, in_channels=2, use_bias=False), mx.gluon.nn.BatchNorm(in_channels=3))
+    net.initialize()
+    net.hybridize()
+    x = nd.ones((5, 2, 3, 3))
+    assert abs(net(x).asnumpy()).max() > 0 and abs(net(x).asnumpy()).max() > 0
+    nd.reset_arrays(net[0].weight.data(), net[1].gamma.data(), num_arrays=2)
+    assert abs(net(x).asnumpy()).max() == 0
+
+
+def test_a_trace_starts_as_a_first_step():
+    """What a cell remembers of imperative steps has no part in its plan."""
+    def first(warm):
+        cell = mx.gluon.rnn.ZoneoutCell(mx.gluon.rnn.RNNCell(3, input_size=2), zoneout_outputs=0.5)
+        cell.initialize(mx.init.One())
+        if warm:
+            with autograd.record():
+                cell(nd.full((4, 2), 5), cell.begin_state(batch_size=4))
+        cell.hybridize()
+        mx.random.seed(1)
+        with autograd.record():
+            return cell(nd.ones((4, 2)), cell.begin_state(batch_size=4))[0].asnumpy()
+
+    assert (first(False) == first(True)).all()
+
+
+# ---- symbols ----------------------------------------------------------------------------------------------------------
+
+def test_symbols_indexed_by_a_number():
+    """A 0-d index takes an axis away; new axes are where NumPy puts them."""
+    x, i = onp.arange(60).reshape(3, 4, 5), onp.array(2)
+    with mx.util.np_shape(True):
+        a, index = sym.var("a", shape=(3, 4, 5)), sym.var("i", shape=(), dtype="int32")
+        for key in ((0,), (0, None), (slice(None), 0, None), (0, slice(None), None), (Ellipsis, 0, None)):
+            ours = a[tuple(index if k == 0 and k is not None else k for k in key)]
+            wanted = x[tuple(i if k == 0 and k is not None else k for k in key)]
+            got, = ours.eval(a=nd.array(x), i=nd.array(2, dtype="int32").reshape(()))
+            assert got.shape == wanted.shape and (got.asnumpy() == wanted).all(), key
+
+
+def test_states_of_loops_keep_shape_and_type():
+    data, state = sym.var("x", shape=(2, 3)), sym.var("s", shape=(4,), dtype="float32")
+    refused(lambda: sym.contrib.foreach(lambda d, s: (d, sym.concat(s, s, dim=0)), data, state), "(4,)", "(8,)")
+    refused(lambda: sym.contrib.foreach(lambda d, s: (d, sym.cast(s, "float64")), data, state), "float32", "float64")
+
+
+def test_inputs_that_a_loop_does_not_name():
+    import json
+    out, _ = sym.contrib.foreach(lambda d, s: (d + s * sym.var("w"), s * 2), sym.var("x"), sym.var("s"))
+    file = json.loads(out.tojson())
+    file["nodes"][-1]["attrs"]["remain_locs"] = "[]"
+    refused(lambda: sym.load_json(json.dumps(file)), "is 2, wanted 3")
+
+
+def test_short_labels_of_drawings():
+    import re
+    net = sym.Convolution(sym.var("d"), kernel=(1, 1), num_filter=2, name="c")
+    net = sym.exp(sym.Flatten(sym.BatchNorm(net, name="b"), name="f"), name="e")
+    labels = re.findall(r'label="([^"]+)"', mx.viz.plot_network(net).source)
+    assert labels == ["d", "Convolution\\n1x1, 2", "BatchNorm", "Flatten", "exp\\ne"]
+
+
+# ---- stores -----------------------------------------------------------------------------------------------------------
+
+def test_variables_of_servers_are_named_as_ignored():
+    import os
+    import subprocess
+    import sys
+    code = "import mxnet as mx; mx.kv.create('dist_sync')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={**os.environ, "MXNET_KVSTORE_REDUCTION_NTHREADS": "4", "MXNET_KVSTORE": "1"})
+    assert "ignored: MXNET_KVSTORE_REDUCTION_NTHREADS;" in done.stderr
+
+
+def test_places_of_boxes_in_a_drawing():
+    """Boxes are under the middle of what they read, rows are in the order that crosses fewest arrows."""
+    import re
+    data = sym.var("data")
+    a, b, c = (getattr(sym, name)(data, name=name[0]) for name in ("exp", "sin", "cos"))
+    left, right = sym.Concat(a, b, name="e2"), sym.elemwise_add(c, b, name="f")
+    net = sym.Concat(sym.Concat(left, right, data, name="g"), sym.exp(sym.exp(a, name="a2"), name="a3"), name="h")
+    boxes = re.findall(r'<rect x="(-?\d+)" y="(\d+)" width="(\d+)"', net._repr_svg_())
+    assert [tuple(map(int, box)) for box in boxes] == [
+        (-26, 16, 52), (-96, 108, 45), (-22, 108, 45), (50, 108, 45), (-138, 200, 66), (-44, 200, 108), (92, 200, 45),
+        (-70, 292, 45), (4, 292, 66), (-33, 384, 66)]

@@ -38,7 +38,6 @@ struct mx_parameter {
     int count;        /* contexts; 0: not initialised */
     mx_context contexts[MX_MAX_CONTEXTS];
     mx_array *data[MX_MAX_CONTEXTS]; /* retained; they hold their gradients */
-    uint8_t used[MX_MAX_CONTEXTS];   /* the gradient's `written` count at the last update: equal means stale */
 
     /* While initialisation waits for the shape. */
     bool deferred;

@@ -206,7 +206,6 @@ static mx_code place(mx_parameter *p, mx_array *value)
     for (int i = 0; !code && i < p->count; i++) {
         mx_release(p->data[i]);
         p->data[i] = mx_retain(copies[i]);
-        p->used[i] = 0;
     }
     return code;
 }
@@ -351,16 +350,14 @@ mx_code mx_parameter_take(mx_parameter *p, mx_arrays copies)
     }
     forget_data(p);
     for (int64_t i = 0; i < copies.n; i++)
-        p->data[i] = copies.v[i], p->contexts[i] = copies.v[i]->context, p->used[i] = 0;
+        p->data[i] = copies.v[i], p->contexts[i] = copies.v[i]->context;
     p->count = (int)copies.n;
     mx_release(p->deferred_init);
     mx_release(p->deferred_value);
     mx_release(p->abstract);
     p->deferred = false, p->deferred_init = NULL, p->deferred_value = NULL, p->abstract = NULL;
-    if (copies.n) {
+    if (copies.n)
         p->shape = mx_array_shape(copies.v[0]), p->dtype = copies.v[0]->dtype;
-        mx_parameter_forget_variable(p);
-    }
     return MX_OK;
 }
 

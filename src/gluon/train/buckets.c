@@ -168,7 +168,7 @@ static mx_code write_back(mx_buckets *self, int64_t i)
         const uint8_t written = gradient->written;
         if (mx_wire_unpack(&self->buckets[m->bucket].wire, m->offset, gradient))
             return mx_error_code();
-        gradient->written = self->agreed[i] && written == p->used[k] ? (uint8_t)(written ^ 1) : written;
+        gradient->written = self->agreed[i] && !written ? 1 : written;
     }
     return MX_OK;
 }

@@ -29,8 +29,6 @@ mx_code mx_tally_grow(mx_tally *tally, int64_t side)
 {
     if (side <= tally->side)
         return MX_OK;
-    if (side > 65536)
-        return mx_fail(MX_ERR_ARGUMENT, "metric: class %lld, at most 65535 are possible", (long long)side - 1);
     double *table = mx_alloc_zero(table_bytes(side));
     if (!table)
         return mx_error_code();

@@ -126,7 +126,7 @@ static void mark_used(mx_train_step *self)
     for (int64_t i = 0; i < self->slots; i++) {
         mx_parameter *p = self->trainer->slots[i].parameter;
         if (mx_slot_learns(&self->trainer->slots[i]))
-            mx_gradient(p->data[0])->written = p->used[0] = 0;
+            mx_gradient(p->data[0])->written = 0;
     }
 }
 
@@ -153,7 +153,7 @@ static mx_code exchange(void *user)
     for (int64_t i = 0; i < self->slots; i++) {
         const mx_parameter *p = self->trainer->slots[i].parameter;
         if (mx_slot_learns(&self->trainer->slots[i]))
-            mx_gradient(p->data[0])->written = p->used[0] ^ 1;
+            mx_gradient(p->data[0])->written = 1;
     }
     return mx_trainer_exchange(self->trainer);
 }

@@ -173,7 +173,8 @@ mx_code mx_trainer_set_learning_rate(mx_trainer *self, double rate)
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-static bool fresh(const mx_parameter *p, int copy) { return mx_gradient(p->data[copy])->written != p->used[copy]; }
+/* A backward has written it since the last update. */
+static bool fresh(const mx_parameter *p, int copy) { return mx_gradient(p->data[copy])->written; }
 
 bool mx_trainer_any_fresh(const mx_parameter *p)
 {
@@ -186,7 +187,7 @@ bool mx_trainer_any_fresh(const mx_parameter *p)
 static void mark_used(mx_parameter *p)
 {
     for (int i = 0; i < p->count; i++)
-        mx_gradient(p->data[i])->written = p->used[i] = 0;
+        mx_gradient(p->data[i])->written = 0;
 }
 
 /* All checks that could fail half-way are done before the first weight changes. */
@@ -266,7 +267,7 @@ static mx_code update_apart(mx_trainer *self, mx_trainer_slot *slot, bool ignore
             continue;
         if (update_copy(self, slot, i))
             return mx_error_code();
-        mx_gradient(p->data[i])->written = p->used[i] = 0;
+        mx_gradient(p->data[i])->written = 0;
     }
     return MX_OK;
 }
