@@ -15,8 +15,8 @@ endif()
 
 if(GLUON_HAVE_MPI)
     # Files without state are compiled into both libraries.
-    add_library(gluon_mpi SHARED src/comm/mpi/mpi.c src/comm/mpi/ring.c src/ndarray/dtype.c src/ndarray/convert.c)
-    set_source_files_properties(src/comm/mpi/ring.c PROPERTIES COMPILE_OPTIONS -O3) # its sums become vector code
+    add_library(gluon_mpi SHARED src/comm/mpi/mpi.c src/comm/mpi/sum.c src/ndarray/dtype.c src/ndarray/convert.c)
+    set_source_files_properties(src/comm/mpi/sum.c PROPERTIES COMPILE_OPTIONS -O3) # its sums become vector code
     target_include_directories(gluon_mpi PRIVATE src include)
     target_link_libraries(gluon_mpi PRIVATE gluon_flags MPI::MPI_C)
     target_link_options(gluon_mpi PRIVATE -Wl,--no-undefined -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/mpi.map)

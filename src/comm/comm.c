@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "comm/comm.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -47,14 +47,16 @@ int mx_comm_channel(mx_comm *self)
 
 mx_comm *mx_comm_world(void)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static mx_comm *world; /* never freed */
+    static _Atomic(mx_comm *) world; /* never freed */
     const mx_transport *transport = mx_engine_world(false);
-    pthread_mutex_lock(&lock);
-    if (transport && !world)
-        world = make(transport, 0);
-    pthread_mutex_unlock(&lock);
-    return transport ? world : NULL;
+    mx_comm *found = transport ? atomic_load(&world) : NULL;
+    if (!transport || found)
+        return found;
+    mx_comm *made = make(transport, 0);
+    if (!made || atomic_compare_exchange_strong(&world, &found, made))
+        return made;
+    mx_release(made); /* another thread was faster */
+    return found;
 }
 
 static bool ok(const mx_comm *self, const char *function) { return mx_is_kind(self, &mx_comm_kind, function, "comm"); }
@@ -89,8 +91,10 @@ mx_code mx_comm_shutdown(void) { return mx_engine_end(); }
 
 static mx_code run(mx_comm *self, mx_exchange what)
 {
-    mx_work work = {.what = what};
+    mx_work work; /* a large struct: the engine sets the rest */
+    work.what = what;
     work.what.channel = mx_comm_channel(self);
+    work.ready = NULL;
     return mx_engine_run(&work);
 }
 
@@ -348,14 +352,19 @@ static mx_code reduce_in_place(mx_comm *comm, mx_array *x, mx_reduction how)
     return MX_OK;
 }
 
-mx_code mx_comm_all_reduce(mx_comm *comm, mx_array *x, mx_reduction how)
+static mx_code reduce_staged(mx_comm *comm, mx_array *x, mx_reduction how)
 {
     MX_SCOPE;
-    if (check_array(comm, x, "mx_comm_all_reduce") && mx_context_is_host(x->context) && x->size && how >= MX_SUM &&
-        how <= MX_PRODUCT)
-        return reduce_in_place(comm, x, how);
     mx_comm_work *work = mx_comm_all_reduce_start(comm, x, how);
     return work ? mx_comm_wait(work) : mx_error_code();
+}
+
+mx_code mx_comm_all_reduce(mx_comm *comm, mx_array *x, mx_reduction how)
+{
+    if (!check_array(comm, x, "mx_comm_all_reduce"))
+        return mx_error_code();
+    const bool simple = mx_context_is_host(x->context) && x->size && how >= MX_SUM && how <= MX_PRODUCT;
+    return simple ? reduce_in_place(comm, x, how) : reduce_staged(comm, x, how);
 }
 
 mx_code mx_comm_broadcast(mx_comm *comm, mx_array *x, int root)

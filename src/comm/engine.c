@@ -4,7 +4,8 @@
  *     thread:  start what is new, in order -> test what runs -> hear what other processes have to say -> again
  *
  * So exchanges go on while the caller computes, and a process that fails or ends is noticed by those that wait for it.
- * A thread that waits does the same work, under the lock, if the transport allows it: short exchanges then need no hand-over.
+ * A thread that waits does the same work, under the lock, if the transport allows it: exchanges that block need no hand-over, and the
+ * thread sleeps on.
  * If only the calling thread may use the transport (MPI initialised by someone else without threads), it does all of it.
  *
  * Invariant: works of one channel are started in the order of begin(); numbers count them, so a process that ends can
@@ -26,7 +27,7 @@
 #define IDLE_NANOSECONDS 100000000
 
 mx_engine_state mx_engine = {
-    .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .last = &mx_engine.first};
+    .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .last = &mx_engine.first};
 
 int64_t mx_engine_now(void)
 {
@@ -42,8 +43,10 @@ void mx_engine_rest(int64_t nanoseconds) { nanosleep(&(struct timespec){0, nanos
 void mx_engine_finish(mx_work *work, mx_code code, const char *message)
 {
     work->code = code;
-    work->ended = 1e-3 * (double)mx_engine_now();
-    snprintf(work->message, sizeof work->message, "%s", message);
+    if (work->begun)
+        work->ended = 1e-3 * (double)mx_engine_now();
+    if (code)
+        snprintf(work->message, sizeof work->message, "%s", message);
     mx_comm_check_free(work);
     work->stage = MX_WORK_DONE;
     for (mx_work **at = &mx_engine.first; *at; at = &(*at)->next)
@@ -147,7 +150,7 @@ static void wait_for_change(int64_t nanoseconds)
     until.tv_nsec += nanoseconds;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&mx_engine.changed, &mx_engine.lock, &until);
+    pthread_cond_timedwait(&mx_engine.wake, &mx_engine.lock, &until);
 }
 
 /* Lets go of the lock for a moment: the longer nothing has happened, the longer. */
@@ -185,34 +188,40 @@ void mx_engine_loop(void)
 
 /* ---- using -------------------------------------------------------------------------------------------------------- */
 
-/* quietly: the caller is about to wait, and will do what the thread would. */
-static mx_code begin(mx_work *work, bool quietly)
+/* The transport, for a work that is about to begin; NULL with an error.  A process alone runs it here. */
+static const mx_transport *prepare(mx_work *work)
 {
     const mx_transport *t = mx_engine_world(false);
-    if (!t)
-        return mx_error_code();
-    work->stage = MX_WORK_QUEUED;
-    work->begun = work->ended = 1e-3 * (double)mx_engine_now();
-    work->next = NULL, work->request = NULL, work->heads = NULL, work->code = MX_OK;
-    if (t == &mx_alone) {
-        work->code = t->start(&work->what, &work->request);
-        work->stage = MX_WORK_DONE;
-        return work->code;
-    }
-    pthread_mutex_lock(&mx_engine.lock);
+    work->stage = t == &mx_alone ? MX_WORK_DONE : MX_WORK_QUEUED;
+    work->next = NULL, work->request = NULL, work->heads = NULL;
+    work->begun = work->ended = 0, work->number = 0, work->message[0] = 0;
+    work->code = t == &mx_alone ? t->start(&work->what, &work->request) : MX_OK;
+    return t;
+}
+
+/* The lock is held. */
+static void append(mx_work *work)
+{
     work->number = ++mx_engine.begun[work->what.channel];
     *mx_engine.last = work;
     mx_engine.last = &work->next;
+}
+
+mx_code mx_engine_begin(mx_work *work)
+{
+    const mx_transport *t = prepare(work);
+    work->begun = work->ended = 1e-3 * (double)mx_engine_now();
+    if (!t || t == &mx_alone)
+        return t ? work->code : mx_error_code();
+    pthread_mutex_lock(&mx_engine.lock);
+    append(work);
     if (!mx_engine.threaded)
         mx_engine_progress();
-    else if (!quietly || !t->anyone)
-        pthread_cond_broadcast(&mx_engine.changed);
+    else
+        pthread_cond_signal(&mx_engine.wake);
     pthread_mutex_unlock(&mx_engine.lock);
     return MX_OK;
 }
-
-mx_code mx_engine_begin(mx_work *work) { return begin(work, false); }
-mx_code mx_engine_run(mx_work *work) { return begin(work, true) ? mx_error_code() : mx_engine_wait(work); }
 
 bool mx_engine_done(const mx_work *work)
 {
@@ -224,25 +233,48 @@ bool mx_engine_done(const mx_work *work)
     return done;
 }
 
-mx_code mx_engine_wait(mx_work *work)
+/* The lock is held.  The caller does what the thread would, if it may. */
+static void wait_for(const mx_work *work)
 {
-    pthread_mutex_lock(&mx_engine.lock);
-    int64_t since = mx_engine_now();
+    int64_t since = 0; /* when nothing has happened any more */
     int rounds = 0;
     while (work->stage != MX_WORK_DONE) {
         if (mx_engine.threaded && !mx_engine.transport->anyone)
             pthread_cond_wait(&mx_engine.changed, &mx_engine.lock);
         else if (mx_engine_progress())
-            since = mx_engine_now();
+            since = 0;
         else if (++rounds > SPIN_ROUNDS) {
+            since = since ? since : mx_engine_now();
             if (rounds % 64 == 0 || mx_engine_now() - since > EAGER_NANOSECONDS)
                 mx_engine_listen();
             if (work->stage != MX_WORK_DONE)
                 mx_engine_pause(since);
         }
     }
+}
+
+static mx_code result_of(const mx_work *work) { return work->code ? mx_fail(work->code, "%s", work->message) : MX_OK; }
+
+mx_code mx_engine_wait(mx_work *work)
+{
+    pthread_mutex_lock(&mx_engine.lock);
+    wait_for(work);
     pthread_mutex_unlock(&mx_engine.lock);
-    return work->code ? mx_fail(work->code, "%s", work->message) : MX_OK;
+    return result_of(work);
+}
+
+mx_code mx_engine_run(mx_work *work)
+{
+    const mx_transport *t = prepare(work);
+    if (!t || t == &mx_alone)
+        return t ? work->code : mx_error_code();
+    pthread_mutex_lock(&mx_engine.lock);
+    append(work);
+    if (!t->anyone)
+        pthread_cond_signal(&mx_engine.wake);
+    wait_for(work);
+    pthread_mutex_unlock(&mx_engine.lock);
+    return result_of(work);
 }
 
 void mx_engine_on_fault(void (*function)(void))

@@ -6,7 +6,7 @@
 
 #include "comm/transport.h"
 
-/* One exchange; memory of the caller, which stays until it is done. */
+/* One exchange; memory of the caller, which stays until it is done.  The caller sets `what` and `ready`. */
 typedef struct mx_work {
     mx_exchange what;
     struct mx_work *next; /* in the engine's list; guarded by its lock */
@@ -17,7 +17,7 @@ typedef struct mx_work {
     void *ready_user;
     struct mx_header *heads; /* checking mode: (size + 1) descriptions, the own one last; owned; NULL: none */
     enum { MX_WORK_QUEUED, MX_WORK_COMPARES, MX_WORK_RUNS, MX_WORK_DONE } stage; /* guarded by the lock */
-    double begun, ended; /* microseconds of the monotonic clock */
+    double begun, ended; /* microseconds of the monotonic clock; 0: the caller waits, nobody asks */
     mx_code code;
     char message[1500]; /* of the error */
 } mx_work;

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* on_exit */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -75,6 +76,7 @@ static mx_code open_transport(void)
     }
     mx_engine.transport = made;
     mx_engine.state = MX_ENGINE_OPEN;
+    atomic_store(&mx_engine.usable, made);
     pthread_cond_broadcast(&mx_engine.changed);
     return MX_OK;
 }
@@ -100,11 +102,14 @@ static void *thread_main(void *unused)
     return NULL;
 }
 
+static void not_usable(void) { atomic_store(&mx_engine.usable, NULL); }
+
 /* MPI is initialised by the thread that uses it, so the lowest level of thread support is enough. */
 static void open_engine(void)
 {
     mx_engine.owner = getpid();
     mx_engine.threaded = true;
+    pthread_atfork(NULL, NULL, not_usable);
     if (pthread_create(&mx_engine.thread, NULL, thread_main, NULL)) {
         note_open_error(MX_ERR_STATE, "a thread could not be started");
         return;
@@ -137,6 +142,9 @@ const mx_transport *mx_engine_world(bool need_part)
 {
     (void)leave_cleanly;
     const char *why;
+    const mx_transport *open = atomic_load(&mx_engine.usable);
+    if (open)
+        return open;
     if (mx_launched_get()->size < 2) {
         if (need_part && !mx_mpi_part(&why))
             return mx_fail_null(MX_ERR_UNSUPPORTED, "several processes: %s", why);
@@ -162,8 +170,9 @@ mx_code mx_engine_end(void)
         return MX_OK;
     }
     mx_engine.state = MX_ENGINE_ENDING;
+    not_usable();
     if (mx_engine.threaded) {
-        pthread_cond_broadcast(&mx_engine.changed);
+        pthread_cond_signal(&mx_engine.wake);
         while (mx_engine.state != MX_ENGINE_ENDED)
             pthread_cond_wait(&mx_engine.changed, &mx_engine.lock);
     } else {
@@ -185,7 +194,7 @@ static void announce(const char *message)
         fprintf(stderr, "gluon: rank %d failed: %s\n", rank, message);
         mx_engine_notify(MX_NOTICE_FAILED, message);
         mx_engine_set_fault(rank, "rank %d failed: %s", rank, message);
-        pthread_cond_broadcast(&mx_engine.changed);
+        pthread_cond_signal(&mx_engine.wake);
     }
     pthread_mutex_unlock(&mx_engine.lock);
 }

@@ -10,11 +10,13 @@
 
 typedef struct mx_engine_state {
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    const mx_transport *transport;    /* NULL: not opened */
-    mx_work *first, **last;           /* works that are not done, in the order of begin() */
-    int64_t begun[MX_COMM_CHANNELS];  /* number of works, per channel */
-    mx_work beside[MX_COMM_CHANNELS]; /* the last exchange that devices make; number 0: none */
+    pthread_cond_t changed;               /* for callers: a work is done, or the state is another */
+    pthread_cond_t wake;                  /* for the thread: there is something to do */
+    const mx_transport *transport;        /* NULL: not opened */
+    _Atomic(const mx_transport *) usable; /* the same while exchanges may begin, else NULL; read without the lock */
+    mx_work *first, **last;               /* works that are not done, in the order of begin() */
+    int64_t begun[MX_COMM_CHANNELS];      /* number of works, per channel */
+    mx_work beside[MX_COMM_CHANNELS];     /* the last exchange that devices make; number 0: none */
     void (*on_fault)(void);
     mx_notice *heard; /* (size) the last notice of every process; kind 0: none */
     mx_alive alive;   /* signs of life */

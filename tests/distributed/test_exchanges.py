@@ -8,7 +8,7 @@ import pytest
 import launch
 
 
-@pytest.mark.parametrize("processes", [1, 2, 4])
+@pytest.mark.parametrize("processes", [1, 2, 3, 4])
 def test_arrays(processes):
     reports = launch.run(processes, "exchanges.py")
     assert all(r["size"] == processes and r["local"] == processes for r in reports)

@@ -9,7 +9,7 @@ import pytest
 import launch
 
 ROOT = os.path.abspath(os.path.join(launch.HERE, "..", ".."))
-FILES = ["src/comm/mpi/mpi.c", "src/comm/mpi/ring.c", "src/ndarray/dtype.c", "src/ndarray/convert.c"]
+FILES = ["src/comm/mpi/mpi.c", "src/comm/mpi/sum.c", "src/ndarray/dtype.c", "src/ndarray/convert.c"]
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,9 @@
-/* The MPI part, libgluon_mpi.so: exchanges are MPI's nonblocking collectives.
+/* The MPI part, libgluon_mpi.so.
  *
- *     large sums               =  sends and receives around a ring (ring.c)
- *     channel c of the engine  =  a duplicate of MPI_COMM_WORLD
- *     notices                  =  messages on one more duplicate
+ *     sums of float32, float64  =  sends and receives (sum.c)
+ *     other exchanges           =  MPI's nonblocking collectives
+ *     channel c of the engine   =  a duplicate of MPI_COMM_WORLD
+ *     notices                   =  messages on one more duplicate
  *
  * Errors of MPI are returned, not fatal.  MPI that someone else has initialised (mpi4py) is used as it is and is not
  * finalized here.  MPI has no 16-bit floats: their reductions are functions of ours.
@@ -16,7 +17,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "comm/mpi/ring.h"
+#include "comm/mpi/sum.h"
 #include "comm/transport.h"
 #include "ndarray/convert.h"
 
@@ -145,9 +146,29 @@ static MPI_Op op_of(mx_dtype dtype, mx_reduction how)
 typedef struct request {
     MPI_Request mpi;
     mx_exchange_kind kind;
-    mx_ring *ring; /* instead of `mpi`; owned; NULL: none */
-    int *layout;   /* counts, then displacements, of parts of different sizes; owned; NULL: none */
+    mx_sum *sum;          /* instead of `mpi`; owned; NULL: none */
+    int *layout;          /* counts, then displacements, of parts of different sizes; owned; NULL: none */
+    struct request *next; /* among the spare ones */
 } request;
+
+static request *spare_requests; /* that ended: exchanges need no allocation for theirs */
+
+static request *take_request(void)
+{
+    request *r = spare_requests;
+    if (!r)
+        return calloc(1, sizeof *r);
+    spare_requests = r->next;
+    r->sum = NULL, r->layout = NULL;
+    return r;
+}
+
+static void give_back(request *r)
+{
+    free(r->layout);
+    r->next = spare_requests;
+    spare_requests = r;
+}
 
 static const char *const names[] = {"all-reduce", "broadcast", "all-gather", "reduce-scatter", "all-to-all", "barrier"};
 
@@ -201,19 +222,19 @@ static int begin(const mx_exchange *x, request *r, MPI_Comm comm)
     }
 }
 
-/* Large sums, which MPI's nonblocking algorithms do slowly. */
-static bool in_a_ring(const mx_exchange *x)
+/* MPI's nonblocking algorithms do these slowly. */
+static bool is_sum(const mx_exchange *x)
 {
     return x->kind == MX_EXCHANGE_ALL_REDUCE && x->from == x->to && (x->how == MX_SUM || x->how == MX_MEAN) &&
-           table.size > 1 && mx_ring_suits(x->count, x->dtype);
+           table.size > 1 && x->count && mx_sum_suits(x->count, x->dtype);
 }
 
-static int begin_ring(const mx_exchange *x, request *r)
+static int begin_sum(const mx_exchange *x, request *r)
 {
     static int tags[MX_COMM_CHANNELS]; /* all processes start the exchanges of a channel in the same order */
     int status;
     tags[x->channel] = (tags[x->channel] + 1) % 32767; /* the least that MPI guarantees */
-    r->ring = mx_ring_start(x->to, x->count, x->dtype, channels[x->channel], tags[x->channel], &status);
+    r->sum = mx_sum_start(x->to, x->count, x->dtype, channels[x->channel], tags[x->channel], &status);
     return status;
 }
 
@@ -231,13 +252,13 @@ static mx_code start(const mx_exchange *x, void **out)
     *out = NULL;
     if (too_large(x))
         return mx_fail(MX_ERR_UNSUPPORTED, "%s between processes: more than %d elements", names[x->kind], INT_MAX);
-    request *r = calloc(1, sizeof *r);
+    request *r = take_request();
     if (!r)
         return mx_fail(MX_ERR_MEMORY, "%s between processes: out of memory", names[x->kind]);
     r->kind = x->kind;
-    const mx_code code = check(in_a_ring(x) ? begin_ring(x, r) : begin(x, r, channels[x->channel]), names[x->kind]);
+    const mx_code code = check(is_sum(x) ? begin_sum(x, r) : begin(x, r, channels[x->channel]), names[x->kind]);
     if (code)
-        free(r->layout), free(r);
+        give_back(r);
     else
         *out = r;
     return code;
@@ -247,15 +268,14 @@ static int test(void **out)
 {
     request *r = *out;
     int done = 0, status;
-    if (r->ring)
-        done = mx_ring_test(r->ring, &status);
+    if (r->sum)
+        done = mx_sum_test(r->sum, &status);
     else
         status = MPI_Test(&r->mpi, &done, MPI_STATUS_IGNORE);
     const mx_code code = check(status, names[r->kind]);
     if (!code && !done)
         return 0;
-    free(r->layout);
-    free(r);
+    give_back(r);
     *out = NULL;
     return code ? -1 : 1;
 }

@@ -32,9 +32,9 @@ parts = [np.random.RandomState(r).randn(7).astype("float32") for r in range(size
 mean = dist.allreduce(mx.nd.array(parts[rank]))
 assert np.allclose(mean.asnumpy(), np.mean(parts, 0), atol=1e-6)
 
-# Large sums take another path: the same bits on all processes.
+# Sums of all sizes, by doubling or around a ring: the same bits on all processes.
 for dtype in ("float32", "float64"):
-    for count in (1 << 15, 100003, 1 << 20):
+    for count in (1, 700, 1 << 11, 1 << 15, 100003, 1 << 20):
         parts = [np.random.RandomState(r).randn(count).astype(dtype) for r in range(size)]
         total = dist.allreduce(mx.nd.array(parts[rank], dtype=dtype), op="sum").asnumpy()
         np.testing.assert_allclose(total, np.sum(parts, 0), rtol=1e-4, atol=1e-5)
