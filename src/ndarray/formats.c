@@ -1,7 +1,7 @@
 /* Files of arrays by what they are: mx_load() looks at the contents of a file, mx_save() at the suffix of its name.
  *
- * The formats are the entries of one table; each has a file of its own (params.c, safetensors.c, npz.c, npy.c).  Only
- * .params can hold arrays without names: elsewhere they are called arr_0, arr_1 ..., as NumPy calls them, and a file
+ * The formats are the entries of one table; each has a file of its own (params.c, safetensors.c, npz.c, npy.c, hdf5/), and
+ * HDF5 is only read.  Only .params can hold arrays without names: elsewhere they are called arr_0, arr_1 ..., as NumPy calls them, and a file
  * with exactly these names is read as a list.  An NPY file is a list of one array.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -18,15 +18,14 @@
 #include "ndarray/params.h"
 
 #define HEAD_BYTES 9 /* enough to tell the formats apart */
-#define HDF5 UINT64_C(0x0a1a0a0d46444889)
 
 typedef mx_code (*save_fn)(const char *path, mx_arrays arrays, const char *const *names);
 
 typedef struct format {
-    const char *name; /* also the suffix */
+    const char *name; /* also the suffix, if it can be written */
     bool (*matches)(const unsigned char *head, int64_t count);
     mx_read_arrays_fn read;
-    save_fn save;
+    save_fn save; /* NULL: it is only read */
 } format;
 
 /* ---- recognising ------------------------------------------------------------------------------------------------ */
@@ -47,6 +46,11 @@ static bool is_npy(const unsigned char *head, int64_t count) { return count >= 6
 static bool is_npz(const unsigned char *head, int64_t count)
 {
     return count >= 4 && (!memcmp(head, "PK\3\4", 4) || !memcmp(head, "PK\5\6", 4));
+}
+
+static bool is_hdf5(const unsigned char *head, int64_t count)
+{
+    return count >= 8 && !memcmp(head, "\x89HDF\r\n\x1a\n", 8);
 }
 
 static bool is_safetensors(const unsigned char *head, int64_t count)
@@ -77,6 +81,7 @@ static mx_code save_npy(const char *path, mx_arrays arrays, const char *const *n
 static const format formats[] = {
     {"npz", is_npz, mx_npz_read, mx_save_npz},
     {"npy", is_npy, read_npy, save_npy},
+    {"hdf5", is_hdf5, mx_hdf5_read, NULL},
     {"safetensors", is_safetensors, mx_safetensors_read, mx_save_safetensors},
     {"params", is_params, mx_params_read, mx_save_params},
 };
@@ -117,14 +122,11 @@ static bool read_any(mx_array_dict *dict, mx_reader *reader)
     uint64_t first = 0;
     if (!f) {
         mx_reader_u64(reader, &first, "the file's first word");
-        if (first == HDF5)
-            return mx_reader_fail(reader,
-                                  "this is an HDF5 file (Keras' .weights.h5, say), which is not read; save its arrays "
-                                  "with numpy.savez where Keras is installed, under their paths, and read the .npz");
-        return mx_reader_fail(reader,
-                              "this is not a file of arrays (.params, .safetensors, .npz or .npy): it starts with "
-                              "0x%" PRIx64 " (Invalid NDArray file format)",
-                              first);
+        return mx_reader_fail(
+            reader,
+            "this is not a file of arrays (.params, .safetensors, .npz, .npy or HDF5): it starts with "
+            "0x%" PRIx64 " (Invalid NDArray file format)",
+            first);
     }
     if (!f->read(dict, reader))
         return false;
@@ -133,6 +135,20 @@ static bool read_any(mx_array_dict *dict, mx_reader *reader)
     return true;
 }
 
+/* As the formats say, and with the names of Keras' layers. */
+static bool read_layers(mx_array_dict *dict, mx_reader *reader)
+{
+    const format *f = recognise(reader);
+    const bool keras = f && f->read == mx_npz_read, hdf5 = f && f->read == mx_hdf5_read;
+    if (!keras && !hdf5)
+        return !reader->failed &&
+               mx_reader_fail(
+                   reader,
+                   "this is no HDF5 file and no .keras file: weights of Keras end in .weights.h5, .h5 or .keras");
+    return (keras ? mx_keras_read_layers : mx_hdf5_read_layers)(dict, reader);
+}
+
+mx_array_dict *mx_load_layers(const char *path) { return mx_load_with(path, "mx_load_keras", read_layers); }
 mx_array_dict *mx_load(const char *path) { return mx_load_with(path, "mx_load", read_any); }
 
 mx_array_dict *mx_load_buffer(const void *bytes, size_t count)
@@ -160,7 +176,7 @@ static const format *of_suffix(const char *path)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     for (int i = 0; dot && i < FORMATS; i++)
-        if (!strcasecmp(dot + 1, formats[i].name))
+        if (formats[i].save && !strcasecmp(dot + 1, formats[i].name))
             return &formats[i];
     return NULL;
 }

@@ -38,6 +38,12 @@ void mx_save_elements(mx_writer *writer, mx_array *x);
 bool mx_params_read(mx_array_dict *dict, mx_reader *reader);
 bool mx_npz_read(mx_array_dict *dict, mx_reader *reader);
 bool mx_safetensors_read(mx_array_dict *dict, mx_reader *reader);
+bool mx_hdf5_read(mx_array_dict *dict, mx_reader *reader);
+/* Arrays in groups "vars" that have an attribute "name", as Keras 3 writes them, have it in place of "vars". */
+bool mx_hdf5_read_layers(mx_array_dict *dict, mx_reader *reader);
+bool mx_keras_read_layers(mx_array_dict *dict, mx_reader *reader); /* of the HDF5 file in a .keras archive */
+/* Weights of Keras: HDF5, or the HDF5 file in a .keras archive, with the names of layers. */
+mx_array_dict *mx_load_layers(const char *path);
 mx_code mx_save_params(const char *path, mx_arrays arrays, const char *const *names); /* names may be NULL */
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "../ndarray/hdf5_files.h"
 
 static const char *folder;
 
@@ -49,6 +50,16 @@ static void arrays(void)
     for (int i = 0; i < 3; i++)
         mx_save(path_of("arrays", files[i]), MX_ARRAYS(x, y), names);
     mx_save_npy(path_of("arrays", "a.npy"), y);
+}
+
+static void hdf5(void)
+{
+    hdf5_bytes b;
+    hdf5_old(&b);
+    mx_file_write(path_of("hdf5", "old.h5"), b.bytes, b.size);
+    mx_file_write(path_of("arrays", "a.h5"), b.bytes, b.size);
+    hdf5_new(&b);
+    mx_file_write(path_of("hdf5", "new.h5"), b.bytes, b.size);
 }
 
 static void images(void)
@@ -114,7 +125,7 @@ int main(int argc, char **argv)
         return fprintf(stderr, "usage: fuzz_seeds FOLDER\n"), 2;
     folder = argv[1];
     mkdir(folder, 0777);
-    arrays(), images(), records(), networks(), states(), words();
+    arrays(), hdf5(), images(), records(), networks(), states(), words();
     mx_file_write(path_of("text", "idx"), "\0\0\0\x08\x02\0\0\0\x02\0\0\0\x02\x01\x02\x03\x04", 17);
     text("text", "csv",
          "\x01"
