@@ -37,6 +37,7 @@ static const struct {
     {"epilogue", mx_pass_epilogue, MX_CAN_FUSE_EPILOGUE},
     {"norm_parts", mx_pass_norm_parts, MX_CAN_NORM_PARTS},
     {"addition", mx_pass_addition, MX_CAN_ROUND_ANEW},
+    {"gelu", mx_pass_gelu, MX_CAN_RECOMPUTE | MX_CAN_JOIN_BIAS},
     {"recompute", mx_pass_recompute, MX_CAN_RECOMPUTE},
     {"activation_gradient", mx_pass_activation_gradient, MX_CAN_JOIN_RELU_GRADIENT},
     {"pointwise", mx_pass_pointwise, 0},

@@ -458,6 +458,26 @@ static mx_block *classic_attention(void)
     return net;
 }
 
+/* gelu between dense layers, of matrices and of sequences */
+static mx_array *expand_and_shrink(mx_block *self, mx_arrays in)
+{
+    mx_array *x = mx_reshape(in.v[0], .shape = MX_DIMS(0, 14, 14));
+    for (int i = 0; i < 4; i += 2)
+        x = mx_call(mx_block_child_at(self, i + 1),
+                    mx_op_leaky_relu(mx_call(mx_block_child_at(self, i), x), .act_type = MX_LEAKY_RELU_GELU));
+    return x;
+}
+
+static mx_block *with_gelu(void)
+{
+    mx_block *net = mx_block_new("Gelu", expand_and_shrink, .hybrid = true);
+    mx_block_child(net, "wide", mx_dense(24, .flatten = false));
+    mx_block_child(net, "narrow", mx_dense(6, .flatten = false));
+    mx_block_child(net, "last", mx_dense(16));
+    mx_block_child(net, "out", mx_dense(10));
+    return net;
+}
+
 static const struct {
     uint32_t capability;
     const char *op; /* which its pass creates */
@@ -466,6 +486,7 @@ static const struct {
              {MX_CAN_NORM_PARTS, "_norm_apply", of_everything},
              {MX_CAN_JOIN_RELU_GRADIENT, "_dot_relu_grad", of_everything},
              {MX_CAN_JOIN_BIAS, "_dense_gradients", of_everything},
+             {MX_CAN_RECOMPUTE, "_gelu_gradients", with_gelu},
              {MX_CAN_FUSE_ATTENTION, "_backward_attention", classic_attention}};
 
 static void test_capabilities(void **state)

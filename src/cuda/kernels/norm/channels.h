@@ -42,11 +42,16 @@ template <class S, int V, int N> struct mx_cuda_values {
     static __device__ mx_cuda_values load(const S *const (&from)[N], int64_t at)
     {
         mx_cuda_values x;
+        x.read(from, at);
+        return x;
+    }
+    /* lumps of arrays that are NULL stay as they are */
+    __device__ void read(const S *const (&from)[N], int64_t at)
+    {
 #pragma unroll
         for (int i = 0; i < N; i++)
             if (i < 2 || from[i])
-                x.of[i] = *(const lump *)(from[i] + at);
-        return x;
+                of[i] = *(const lump *)(from[i] + at);
     }
     __device__ mx_cuda_pack<S, V> open(int i) const
     {

@@ -2,6 +2,7 @@
 #include "cuda/kernels/pointwise/numbers.h"
 
 #include "cuda/kernels/norm/channels_map.h"
+#include "cuda/kernels/pointwise/gelu.h"
 extern "C" {
 #include "op/formula/activation.h"
 }
@@ -92,18 +93,7 @@ static const struct {
     template <class T> __device__ T name##_at(T x, T g, T p) { return (T)(expression); }
 MX_SLOPE_ROWS(SLOPE_ROW)
 
-/* gelu in 16 bits: erf by a short formula (Abramowitz and Stegun 7.1.26, off by 1.5e-7 at most), since the exact one would
- * take longer than reading and writing.  Returns the probability that a normal number is below x. */
-static __device__ float normal_below(float x, float *density)
-{
-    const float z = fabsf(x) * 0.70710678118654752440f, t = __fdividef(1, 1 + 0.3275911f * z), e = __expf(-z * z);
-    const float sum =
-        t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-    const float beyond = 0.5f * sum * e;
-    *density = e * 0.39894228040143267794f;
-    return x < 0 ? beyond : 1 - beyond;
-}
-
+/* 16 bits (gelu.h) */
 template <class S> static mx_code gelu(const mx_kernel_call *call, const mx_array *x, const mx_array *g, mx_array *out)
 {
     const S *slopes = g ? (const S *)mx_data(g) : nullptr;
@@ -111,7 +101,7 @@ template <class S> static mx_code gelu(const mx_kernel_call *call, const mx_arra
     return mx_cuda_map(call, out->size, (const S *)mx_data(x), slopes, (S *)mx_data(out),
                        [=] __device__(float v, float up) -> float {
                            float density;
-                           const float below = normal_below(v, &density);
+                           const float below = mx_cuda_normal_below(v, &density);
                            return back ? up * (below + v * density) : v * below;
                        });
 }
