@@ -73,6 +73,11 @@ const char *mx_onnx_text(const mx_onnx_in *n, const char *attr, char *buffer, co
 /* A list of numbers of any kind; n == -1: it is missing.  false with an error if it is too long. */
 bool mx_onnx_ints(const mx_onnx_in *n, const char *attr, mx_dims *dims);
 bool mx_onnx_floats(const mx_onnx_in *n, const char *attr, mx_floats *floats);
+/* A list of any length as an array, int64 or float32; NULL, perhaps without an error: missing. */
+mx_array *mx_onnx_list(const mx_onnx_in *n, const char *attr, bool floats);
+/* Calls `take` with every text of a list (not terminated); the number of texts. */
+int64_t mx_onnx_texts(const mx_onnx_in *n, const char *attr, void (*take)(void *to, const char *text, int64_t size),
+                      void *to);
 /* The first letters of a list of texts. */
 void mx_onnx_strings(const mx_onnx_in *n, const char *attr, char *letters, size_t room);
 mx_array *mx_onnx_tensor(const mx_onnx_in *n, const char *attr); /* NULL, perhaps without an error: missing */

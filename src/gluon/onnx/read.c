@@ -293,6 +293,8 @@ static mx_code take_opset(mx_onnx_reader *r, const mx_proto_field *field)
             domain = mx_onnx_field_text(&f);
         else if (f.number == 2)
             version = (int64_t)f.value;
+    if (domain && !strcmp(domain, "ai.onnx.ml") && !r->opset)
+        r->opset = MX_ONNX_USUAL; /* a file may have only such operators */
     if (!domain || (*domain && strcmp(domain, "ai.onnx")))
         return domain ? MX_OK : mx_error_code();
     if (version < 1 || version > MX_ONNX_NEWEST)

@@ -124,6 +124,56 @@ bool mx_onnx_floats(const mx_onnx_in *n, const char *attr, mx_floats *floats)
     return floats->n < 0 || each(n, attr, 7, MX_PROTO_FIXED32, take_float, floats);
 }
 
+static bool count_one(void *to, uint64_t value)
+{
+    (void)value;
+    return ++*(int64_t *)to;
+}
+
+/* Where the next number goes. */
+typedef struct filling {
+    int64_t *ints;
+    float *floats;
+} filling;
+
+static bool fill_one(void *to, uint64_t value)
+{
+    filling *at = to;
+    if (at->floats)
+        *at->floats++ = (float)float_of(value);
+    else
+        *at->ints++ = (int64_t)value;
+    return true;
+}
+
+mx_array *mx_onnx_list(const mx_onnx_in *n, const char *attr, bool floats)
+{
+    const uint32_t field = floats ? 7 : 8;
+    const mx_proto_kind kind = floats ? MX_PROTO_FIXED32 : MX_PROTO_VARINT;
+    mx_shape_t shape = {.ndim = 1};
+    if (!mx_onnx_has(n, attr) || !each(n, attr, field, kind, count_one, &shape.dim[0]))
+        return NULL;
+    mx_array *list = mx_scope_add(mx_array_new(&shape, floats ? MX_FLOAT32 : MX_INT64, mx_cpu(0)));
+    void *data = list && shape.dim[0] ? mx_data(list) : NULL;
+    filling at = {.ints = floats ? NULL : data, .floats = floats ? data : NULL};
+    if (data)
+        each(n, attr, field, kind, fill_one, &at);
+    return list;
+}
+
+int64_t mx_onnx_texts(const mx_onnx_in *n, const char *attr, void (*take)(void *to, const char *text, int64_t size),
+                      void *to)
+{
+    mx_proto m = open_attr(n, attr);
+    int64_t count = 0;
+    for (mx_proto_field f; mx_proto_next(&m, &f);)
+        if (f.number == 9 && f.kind == MX_PROTO_BYTES) {
+            take(to, (const char *)f.bytes, f.size);
+            count++;
+        }
+    return count;
+}
+
 void mx_onnx_strings(const mx_onnx_in *n, const char *attr, char *letters, size_t room)
 {
     mx_proto m = open_attr(n, attr);

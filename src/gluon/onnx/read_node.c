@@ -259,7 +259,7 @@ static mx_code run_function(mx_onnx_in *n, mx_onnx_part function)
 
 static mx_code run_row(mx_onnx_in *n)
 {
-    const bool usual = !*n->domain || !strcmp(n->domain, "ai.onnx");
+    const bool usual = !*n->domain || !strcmp(n->domain, "ai.onnx") || !strcmp(n->domain, "ai.onnx.ml");
     const mx_onnx_row *row = usual ? mx_dict_get(&n->reader->rows, n->op) : NULL;
     mx_onnx_part function = row ? (mx_onnx_part){0} : find_function(n->reader, n);
     if (function.bytes)
