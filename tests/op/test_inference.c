@@ -155,6 +155,15 @@ static void change_outputs(call *c)
         change_shape(&known, &known.out[k], "output", k);
         change_type(&known, &known.out_type[k], "output", k);
     }
+    for (int i = 0; i < c->n_in && i < INPUTS; i++) /* sizes that follow from the results */
+        for (int last = 0; last < c->in[i].ndim; last++, known.in[i] = c->in[i]) {
+            known.in[i].dim[last] = -1;
+            ask(&known, "all outputs known, axis %d of input %d unknown", last, i);
+            for (int axis = 0; axis < last; axis++)
+                known.in[i].dim[axis] = -1;
+            if (last)
+                ask(&known, "all outputs known, axes up to %d of input %d unknown", last, i);
+        }
     for (int i = 0; i < c->n_in; i++) {
         known.in[i] = MX_UNKNOWN_SHAPE, known.in_type[i] = MX_DTYPE_NONE;
         if (c->in[i].ndim >= 0 && i < INPUTS)

@@ -610,3 +610,115 @@ def test_places_of_boxes_in_a_drawing():
     assert [tuple(map(int, box)) for box in boxes] == [
         (-26, 16, 52), (-96, 108, 45), (-22, 108, 45), (50, 108, 45), (-138, 200, 66), (-44, 200, 108), (92, 200, 45),
         (-70, 292, 45), (4, 292, 66), (-33, 384, 66)]
+
+
+# ---- sizes at which kernels take another way ----------------------------------------------------------------------------
+
+@pytest.mark.parametrize("dtype", ["int64", "float64", "int32", "float32"])
+def test_sorting_numbers_that_differ_little(dtype):
+    """Large numbers that a narrower type would make equal; keys in which one, two or three bytes vary."""
+    draw = onp.random.RandomState(3)
+    wide = dtype in ("int64", "float64")
+    bases = [1 << 40, -(1 << 40)] if wide else [1 << 20, -(1 << 20)]
+    for n in (20, 70, 3000):
+        for spread in (200, 60000, 1 << 22):
+            for base in bases + [0]:
+                x = (base + draw.randint(0, spread, n)).astype(dtype)
+                ours = np.array(x, dtype=dtype)
+                assert (np.sort(ours).asnumpy() == onp.sort(x)).all(), (n, spread, base)
+                order = np.argsort(ours).asnumpy().astype("int64")
+                assert (x[order] == onp.sort(x)).all() and len(set(order)) == n
+                best = npx.topk(ours, k=5, ret_typ="value").asnumpy()
+                assert (best == onp.sort(x)[::-1][:5]).all()
+
+
+@pytest.mark.parametrize("n", [5, 40, 100, 150])
+def test_factors_of_matrices_that_need_pivots(n):
+    draw = onp.random.RandomState(n)
+    a = (draw.uniform(-1, 1, (n, n)) + 8 * onp.eye(n))[draw.permutation(n)]
+    b = draw.uniform(-1, 1, (n, 3))
+    x = np.array(a, dtype="float64")
+    onp.testing.assert_allclose(np.linalg.inv(x).asnumpy() @ a, onp.eye(n), atol=1e-9)
+    onp.testing.assert_allclose(np.linalg.solve(x, np.array(b, dtype="float64")).asnumpy(), onp.linalg.solve(a, b), atol=1e-9)
+    sign, log = np.linalg.slogdet(x)
+    wanted = onp.linalg.slogdet(a)
+    assert float(sign) == wanted[0] and abs(float(log) - wanted[1]) < 1e-8
+    half = a.astype("float32")
+    onp.testing.assert_allclose(nd.linalg.inverse(nd.array(half)).asnumpy() @ half, onp.eye(n), atol=1e-3)
+
+
+@pytest.mark.parametrize("axis", [(0, 2), (0,), (2,), (1, 2), (0, 1), (0, 1, 2)])
+def test_reductions_with_long_axes(axis):
+    for shape in ((3, 2, 140001), (9001, 3, 2), (2, 9001, 3), (40, 3, 300)):
+        x = onp.random.RandomState(1).uniform(0.5, 1.5, shape)
+        ours = nd.array(x, dtype="float64")
+        for name in ("sum", "mean", "max", "min"):
+            onp.testing.assert_allclose(getattr(nd, name)(ours, axis=axis).asnumpy(), getattr(x, name)(axis).reshape(-1)
+                                        if len(axis) == 3 else getattr(x, name)(axis), rtol=1e-10, err_msg=f"{name} {shape}")
+        onp.testing.assert_allclose(nd.norm(ours, axis=axis[:2]).asnumpy(), onp.sqrt((x * x).sum(axis[:2])), rtol=1e-10)
+
+
+def test_softmax_of_distant_numbers():
+    """Down to the smallest normal float32 the exponential is right; below it is zero or nearly so."""
+    for low in (-80, -86.2, -86.9, -87.4, -87.9, -88.5, -100, -1e4, -onp.inf):
+        for n in (2, 19):
+            y = nd.softmax(nd.array([0.0] + [low] * (n - 1))).asnumpy().astype("float64")
+            wanted = onp.exp(low) / (1 + (n - 1) * onp.exp(low))
+            assert y[0] == 1 and (abs(y[1:] - wanted) <= (1e-5 * wanted if low > -87 else 1.2e-38)).all(), low
+
+
+def test_softmax_output_of_one_class():
+    """With one class a label is a class, not a probability."""
+    x = nd.array([[3.0], [-2.0]])
+    x.attach_grad()
+    with autograd.record():
+        y = nd.SoftmaxOutput(x, nd.array([0.0, 0.0]))
+    y.backward()
+    assert (y.asnumpy() == 1).all() and (x.grad.asnumpy() == 0).all()
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_lp_pooling_of_zeros(p):
+    x = nd.zeros((1, 2, 4, 4))
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="lp", p_value=p)
+    y.backward()
+    assert (y.asnumpy() == 0).all() and (x.grad.asnumpy() == (1 if p == 1 else 0)).all()
+
+
+def test_crops_that_begin_inside():
+    x = nd.arange(0, 120).reshape((1, 2, 6, 10))
+    assert (nd.Crop(x, offset=(1, 3), h_w=(4, 5)).asnumpy() == x.asnumpy()[:, :, 1:5, 3:8]).all()
+    assert (nd.Crop(x, nd.zeros((1, 1, 3, 2)), num_args=2, offset=(2, 7)).asnumpy() == x.asnumpy()[:, :, 2:5, 7:9]).all()
+    assert (nd.Crop(x, center_crop=True, h_w=(2, 4)).asnumpy() == x.asnumpy()[:, :, 2:4, 3:7]).all()
+
+
+def test_negatives_that_are_few():
+    """More negatives are wanted than there are candidates: those that are not candidates stay as they are."""
+    anchors = nd.array([[[0.1, 0.1, 0.3, 0.3], [0.6, 0.6, 0.9, 0.9], [0.1, 0.1, 0.2, 0.25], [0.0, 0.6, 0.2, 0.9]]])
+    label = nd.array([[[0, 0.1, 0.1, 0.3, 0.3]]])
+    _, _, classes = nd.contrib.MultiBoxTarget(anchors, label, nd.zeros((1, 2, 4)), negative_mining_ratio=50,
+                                              negative_mining_thresh=0.2, ignore_label=-1)
+    assert classes.asnumpy().tolist() == [[1, 0, -1, 0]]
+
+
+@pytest.mark.parametrize("shape, place, values, axis", [((3, 4), 1, (2, 3), 1), ((3, 4), 2, (4,), 0), ((3, 4), 2, (3,), 1), ((2, 3, 4), 1, (2, 2, 4), 1),
+                                                       ((2, 3, 4), 0, (5, 2, 3), 2), ((5,), 2, (3,), 0), ((2, 3), 1, (), 1)])
+def test_insertion_of_several(shape, place, values, axis):
+    x, v = onp.arange(onp.prod(shape)).reshape(shape), 100 + onp.arange(onp.prod(values)).reshape(values)
+    try:
+        wanted = onp.insert(x, place, v, axis)
+    except ValueError:
+        refused(lambda: np.insert(np.array(x), place, np.array(v), axis))
+        return
+    assert (np.insert(np.array(x), place, np.array(v), axis).asnumpy() == wanted).all()
+
+
+def test_casts_of_other_counts():
+    refused(lambda: nd.amp_multicast(nd.ones(2), nd.ones(2), num_outputs=3), "num_outputs is 3, but got 2")
+    for n in (0, 1, 3):
+        assert np.tri(n, 2, dtype="float32").shape == (n, 2) and (np.tri(n).asnumpy() == onp.tri(n)).all()
+    with mx.util.np_shape(True):
+        refused(lambda: nd.dot(nd.ones(()), nd.ones(3)), "dot", "at least one axis")
+        refused(lambda: nd.dot(nd.ones(3), nd.ones(())), "dot", "at least one axis")
