@@ -237,7 +237,7 @@ mx_arrays garbage_arrays(garbage_dice *d)
 const char *garbage_text(garbage_dice *d)
 {
     static const char *const texts[] = {
-        "a.params", "a.npy", "a.rec", "a.idx", "a.lst", "a.png", "a.states", "a-symbol.json", "a.onnx", "a", "events", "missing/x",
+        "a.params", "a.npy", "a.rec", "a.idx", "a.lst", "a.png", "a.states", "a-symbol.json", "t.json", "a.onnx", "a", "events", "missing/x",
         "b.npz", "b.safetensors", "b.json", "", "x", "data", "w", "Dense", "dense0_weight", "sgd", "adam", "relu", "accuracy",
         "float32", "local", "dist_sync", "2bit", "NTC", "ij,jk->ik", "ii", "learning_rate=0.1", "units=2", "lr=(((", "resnet18_v1",
         "%n%s%s", "\xff\xfe\x80", "[", "{\"nodes\": []}", "-1", "9999999999999999999", "(1, 2", "total", "process", ".png", "*?(",

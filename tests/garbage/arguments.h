@@ -33,6 +33,7 @@
     X(SAMPLER, garbage_chance(d, 50) ? mx_random_sampler(5, 1) : mx_interval_sampler(7, 2, true)) \
     X(SUMMARY_WRITER, mx_summary_writer_new("events")) \
     X(SYMBOL, good_symbol(d)) \
+    X(TOKENIZER, mx_tokenizer_open("t.json")) \
     X(TRAIN_STEP, good_step(d)) \
     X(TRAINER, mx_trainer_new(mx_collect_params(good_block(d)), "sgd", "momentum=0.9")) \
     X(UPDATER, mx_updater_new(mx_sgd()))

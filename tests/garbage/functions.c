@@ -67,6 +67,8 @@ bool garbage_folder_enter(void)
     mx_save("a.npy", MX_ARRAYS(x), NULL);
     mx_imwrite(image, "a.png");
     write_text("a.lst", "0\t1\ta.png\n1\t0\tmissing.png\n");
+    write_text("t.json", "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"x\": 1, \"ax\": 2}, \"merges\": [\"a x\"]}, "
+                         "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}}");
     mx_record_writer *writer = mx_record_writer_open("a.rec", "a.idx");
     mx_record_write(writer, "0", "some bytes", 10);
     mx_record_writer_close(writer);

@@ -28,8 +28,8 @@ LEFT_OUT = {
 LOOKS = {"mx_is_number", "mx_stype_of"}
 # Objects that know their kind, then those that are tables of the library.
 OBJECTS = """array array_dict block comm comm_work dataset executor initializer kvstore loader loss_scaler lr_scheduler metric
-    optimizer optimizer_state parameter params record_index record_reader record_writer sampler summary_writer symbol train_step
-    trainer updater""".split()
+    optimizer optimizer_state parameter params record_index record_reader record_writer sampler summary_writer symbol tokenizer
+    train_step trainer updater""".split()
 TABLES = ["op", "class"]
 NUMBERS = {"int": "garbage_int", "int32_t": "garbage_int", "int64_t": "garbage_int64", "uint64_t": "garbage_int64",
            "uint32_t": "garbage_int", "size_t": "garbage_room", "double": "garbage_double", "float": "garbage_double",
