@@ -20,7 +20,7 @@ typedef struct mx_tokenizer mx_tokenizer;
 MX_API mx_tokenizer *mx_tokenizer_open(const char *path);
 MX_API int64_t mx_tokenizer_size(const mx_tokenizer *tokenizer); /* all tokens are below it */
 /* Text in the middle of which a special token is written ("<|endoftext|>") is ordinary text: see mx_tokenizer_find. */
-MX_API mx_array *mx_tokenizer_encode(mx_tokenizer *tokenizer, const char *text, int64_t bytes);
+MX_API mx_array *mx_tokenizer_encode(mx_tokenizer *tokenizer, const void *text, int64_t bytes);
 MX_API mx_array *mx_tokenizer_decode(mx_tokenizer *tokenizer, mx_array *tokens); /* tokens: any shape */
 /* The bytes of one token, *count of them; not ended by a zero.  NULL with an error: there is no such token. */
 MX_API const char *mx_tokenizer_bytes(const mx_tokenizer *tokenizer, int64_t token, int64_t *count);

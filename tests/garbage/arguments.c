@@ -15,7 +15,7 @@
 #define GIVEN 4096
 
 static struct {
-    bool bad;           /* garbage_gave_bad() */
+    bool bad; /* garbage_gave_bad() */
     void *memory[GIVEN];
     int n_memory;
     int turn; /* of callbacks */
@@ -181,7 +181,10 @@ mx_class *garbage_class(garbage_dice *d)
 
 /* ---- numbers ---------------------------------------------------------------------------------------------------- */
 
-int garbage_int(garbage_dice *d) { return PICK(d, ((const int[]){0, 1, 2, 3, -1, 5, 9, 13, 1000, -7, INT_MAX, INT_MIN})); }
+int garbage_int(garbage_dice *d)
+{
+    return PICK(d, ((const int[]){0, 1, 2, 3, -1, 5, 9, 13, 1000, -7, INT_MAX, INT_MIN}));
+}
 int64_t garbage_int64(garbage_dice *d)
 {
     return PICK(d, ((const int64_t[]){0, 1, 2, 3, 5, -1, -7, 100, 1 << 20, (int64_t)1 << 31, (int64_t)1 << 62, INT64_MAX,
@@ -194,7 +197,10 @@ double garbage_double(garbage_dice *d)
     return PICK(d, ((const double[]){0, 1, -1, 0.5, 2, 100, 1e-30, 1e30, 1e300, NAN, INFINITY, -INFINITY}));
 }
 bool garbage_bool(garbage_dice *d) { return garbage_chance(d, 50); }
-int garbage_enum(garbage_dice *d) { return PICK(d, ((const int[]){0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 12, -1, 13, 77, INT_MAX, INT_MIN})); }
+int garbage_enum(garbage_dice *d)
+{
+    return PICK(d, ((const int[]){0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 12, -1, 13, 77, INT_MAX, INT_MIN}));
+}
 
 /* ---- values ----------------------------------------------------------------------------------------------------- */
 
@@ -217,7 +223,8 @@ mx_floats garbage_floats(garbage_dice *d)
 
 mx_context garbage_context(garbage_dice *d)
 {
-    return (mx_context){PICK(d, ((const int[]){0, 1, 1, 1, 2, 3, 5, 9, -1, INT_MAX})), PICK(d, ((const int[]){0, 0, 0, 1, -1, 1000}))};
+    return (mx_context){PICK(d, ((const int[]){0, 1, 1, 1, 2, 3, 5, 9, -1, INT_MAX})),
+                        PICK(d, ((const int[]){0, 0, 0, 1, -1, 1000}))};
 }
 
 mx_arrays garbage_arrays(garbage_dice *d)

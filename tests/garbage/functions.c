@@ -33,8 +33,7 @@ const char *garbage_function_run(const garbage_function *f, garbage_dice *d)
     const char *finding = NULL;
     garbage_give_anew(false);
     mx_error_clear();
-    mx_scoped()
-    {
+    mx_scoped() {
         f->call(d);
         if (garbage_gave_bad() && !mx_error_code())
             finding = outcome_wrong("an object of another kind is no error");
@@ -67,8 +66,9 @@ bool garbage_folder_enter(void)
     mx_save("a.npy", MX_ARRAYS(x), NULL);
     mx_imwrite(image, "a.png");
     write_text("a.lst", "0\t1\ta.png\n1\t0\tmissing.png\n");
-    write_text("t.json", "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"x\": 1, \"ax\": 2}, \"merges\": [\"a x\"]}, "
-                         "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}}");
+    write_text("t.json",
+               "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"x\": 1, \"ax\": 2}, \"merges\": [\"a x\"]}, "
+               "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}}");
     mx_record_writer *writer = mx_record_writer_open("a.rec", "a.idx");
     mx_record_write(writer, "0", "some bytes", 10);
     mx_record_writer_close(writer);

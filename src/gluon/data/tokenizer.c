@@ -173,7 +173,7 @@ static bool encode_text(encoder *e, const unsigned char *text, int64_t bytes)
 }
 
 /* With the space in front that some tokenizers want; freed with mx_free(result, *bytes). */
-static unsigned char *spaced(const char *text, int64_t *bytes)
+static unsigned char *spaced(const void *text, int64_t *bytes)
 {
     unsigned char *copy = mx_alloc((size_t)++ * bytes);
     if (copy) {
@@ -183,7 +183,7 @@ static unsigned char *spaced(const char *text, int64_t *bytes)
     return copy;
 }
 
-mx_array *mx_tokenizer_encode(mx_tokenizer *tokenizer, const char *text, int64_t bytes)
+mx_array *mx_tokenizer_encode(mx_tokenizer *tokenizer, const void *text, int64_t bytes)
 {
     if (!mx_is_kind(tokenizer, &mx_tokenizer_kind, "mx_tokenizer_encode", "tokenizer"))
         return NULL;
@@ -192,10 +192,10 @@ mx_array *mx_tokenizer_encode(mx_tokenizer *tokenizer, const char *text, int64_t
                 text ? "given" : "NULL", (long long)bytes);
         return NULL;
     }
-    const bool space = tokenizer->leading_space && bytes && text[0] != ' ';
+    const bool space = tokenizer->leading_space && bytes && *(const char *)text != ' ';
     unsigned char *copy = space ? spaced(text, &bytes) : NULL;
     encoder e = {.tokenizer = tokenizer};
-    const bool done = (copy || !space) && encode_text(&e, copy ? copy : (const unsigned char *)text, bytes);
+    const bool done = (copy || !space) && encode_text(&e, copy ? copy : text, bytes);
     mx_array *tokens = done ? mx_array_from((mx_dims){.n = 1, .d = {e.tokens.length}}, MX_INT32, e.tokens.items) : NULL;
     mx_free(copy, (size_t)bytes);
     mx_vec_free(&e.parts);

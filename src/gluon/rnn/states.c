@@ -1,6 +1,7 @@
 /* States of cells: their shapes and initial values.  Each is named after its cell and its number: lstm0_begin_state_1.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "base/given.h"
 #include "exec/list.h"
 #include "exec/tape.h"
 #include "gluon/op.gen.h"
@@ -41,7 +42,8 @@ int64_t mx_cell_state_count(mx_block *cell)
 mx_code mx_cell_state_info(mx_block *cell, int64_t i, int64_t batch_size, mx_state_info *info)
 {
     mx_state_infos infos = {0};
-    if (mx_cell_check(cell, "mx_cell_state_info") || mx_cell_infos(cell, batch_size, &infos))
+    if (mx_cell_check(cell, "mx_cell_state_info") || !mx_given(info, "mx_cell_state_info", "info") ||
+        mx_cell_infos(cell, batch_size, &infos))
         return mx_vec_free(&infos), mx_error_code();
     mx_code code = MX_OK;
     if (i >= 0 && i < infos.length)
