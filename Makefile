@@ -57,11 +57,13 @@ fuzz: ## libFuzzer on every reader and on operator calls, for FUZZ seconds each 
 fuzz-quick: FUZZ := 5
 fuzz-quick: fuzz ## the same for a few seconds each: what CI runs
 
-garbage: python ## 1,000 generated calls of every operator, 100,000 random programs, 300 uses of every layer
+garbage: python ## 1,000 generated calls of every operator, public C function and subcommand, 100,000 random programs, 300 uses of every layer
 	$(call CONFIGURE,$(BUILD)) $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD)) --target garbage
 	$(BUILD)/tests/garbage -n 1000
 	$(BUILD)/tests/garbage -p 100000
+	$(BUILD)/tests/garbage -f 1000
+	$(BUILD)/tests/garbage -c 1000
 	$(VENV)/bin/python tests/garbage/classes.py -n 300
 
 garbage-quick: python ## a few generated uses of every layer, loss, optimizer, metric, initializer and transform

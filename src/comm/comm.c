@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/given.h"
 #include "comm/lane.h"
 #include "ndarray/convert.h"
 
@@ -133,6 +134,8 @@ static mx_code check_root(const mx_comm *self, int root, const char *who)
 mx_code mx_comm_broadcast_bytes(mx_comm *self, const void **bytes, size_t *count, int root)
 {
     if (!ok(self, "mx_comm_broadcast_bytes") || check_root(self, root, "broadcast"))
+        return mx_error_code();
+    if (!mx_given(bytes, "mx_comm_broadcast_bytes", "bytes") || !mx_given(count, "mx_comm_broadcast_bytes", "count"))
         return mx_error_code();
     int64_t n = (int64_t)*count;
     if (mx_comm_alone(self))

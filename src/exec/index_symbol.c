@@ -41,7 +41,7 @@ static mx_code add_integer(plan *p, const mx_array *x, int64_t i)
         return mx_fail(MX_ERR_INDEX, "mx_index: index %lld is out of bounds for axis %d with size %lld", (long long)i,
                        p->axis, (long long)size);
     p->dropped.d[p->dropped.n++] = p->axis;
-    return add_span(p, i, i == -1 ? MX_NONE_INT : i + 1, MX_NONE_INT);
+    return add_span(p, i, i == -1 || i == INT64_MAX ? MX_NONE_INT : i + 1, MX_NONE_INT);
 }
 
 static mx_code add_array(plan *p, const mx_key *key)

@@ -199,6 +199,8 @@ static mx_code check_given(const invocation *v, int i, mx_array *x)
     char have[MX_SHAPE_TEXT], want[MX_SHAPE_TEXT];
     if (!mx_array_any_ok(x, v->op->name, "out"))
         return mx_error_code();
+    if (!x->storage && !mx_is_sparse(x) && !v->abstract)
+        return mx_op_fail(v->op, MX_ERR_STATE, "out has no elements: it is symbolic or was made while tracing");
     mx_shape_t shape;
     int type;
     read_shape(x, &shape, &type);

@@ -40,8 +40,8 @@ static void hide(const mx_graph *graph, const struct mx_symbol_drawing *drawing,
 {
     for (int64_t i = 0; i < graph->n; i++)
         for (int k = 0; drawing->hidden && k < drawing->n_hidden; k++)
-            hidden[i] |= drawing->hidden[k] && !graph->nodes[i]->op &&
-                         !strcmp(graph->nodes[i]->name, drawing->hidden[k]);
+            hidden[i] |=
+                drawing->hidden[k] && !graph->nodes[i]->op && !strcmp(graph->nodes[i]->name, drawing->hidden[k]);
 }
 
 /* Inputs that belong to a layer are not worth a box: states, and variables named after the input, "conv0_weight". */

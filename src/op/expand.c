@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/thread.h"
+#include "ndarray/sparse.h"
 
 mx_op *mx_expansion_op(mx_expansion *how, int i)
 {
@@ -152,16 +153,22 @@ static mx_code check_inputs(const mx_op *op, int n_in, mx_array *const *in)
             return !in[i] && mx_has_error()
                        ? mx_error_code()
                        : mx_op_fail(op, MX_ERR_ARGUMENT, "input %s is required", mx_op_input_name(op, i, name));
+        else if (in[i] != MX_NONE && !mx_array_any_ok(in[i], op->name, mx_op_input_name(op, i, name)))
+            return mx_error_code();
     return MX_OK;
 }
 
 /* A result goes where the caller wants it; NumPy converts it to that array's type. */
 static mx_code deliver(mx_array *made, mx_array **out)
 {
+    if (!made)
+        return mx_has_error() ? mx_error_code() : mx_fail(MX_ERR_STATE, "there is no result");
     if (!*out || *out == made) {
         *out = made;
         return MX_OK;
     }
+    if (!mx_array_any_ok(*out, "out", "out"))
+        return mx_error_code();
     if (mx_dtype_is_float(made->dtype) && !mx_dtype_is_float((*out)->dtype))
         return mx_fail(MX_ERR_DTYPE, "out is %s, which cannot hold a result of type %s",
                        mx_dtype_name((mx_dtype)(*out)->dtype), mx_dtype_name((mx_dtype)made->dtype));

@@ -48,7 +48,7 @@ mx_class *garbage_class(garbage_dice *d);
 
 int garbage_int(garbage_dice *d);
 int64_t garbage_int64(garbage_dice *d);
-int garbage_count(garbage_dice *d);     /* of a list or of memory: at most 8 */
+int garbage_count(garbage_dice *d);   /* of a list or of memory: at most 8 */
 size_t garbage_room(garbage_dice *d); /* bytes: at most those of garbage_buffer() */
 double garbage_double(garbage_dice *d);
 bool garbage_bool(garbage_dice *d);
@@ -70,7 +70,8 @@ void *garbage_memory(size_t bytes);
 void garbage_memory_free(void);
 /* The call got an object that is none of the wanted kind. */
 bool garbage_gave_bad(void);
-void garbage_give_anew(bool bad); /* whether it did so far: lists and structs may be ignored, and so may what is in them */
+void garbage_give_anew(
+    bool bad); /* whether it did so far: lists and structs may be ignored, and so may what is in them */
 
 /* What callbacks return, in turn. */
 mx_code garbage_stub_code(void);

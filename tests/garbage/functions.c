@@ -74,6 +74,11 @@ bool garbage_folder_enter(void)
     mx_record_writer_close(writer);
     mx_array *y = mx_call(mx_dense(2), mx_variable("data"));
     mx_symbol_save(mx_symbol_of(MX_ARRAYS(y)), "a-symbol.json");
+    mx_block *net = mx_dense(2, .in_units = 3);
+    mx_initialize(net, NULL, mx_cpu(0));
+    mx_hybridize(net);
+    mx_export_like(net, "net", 0, MX_ARRAYS(mx_empty(MX_DIMS(2, 3), MX_FLOAT32, mx_cpu(0))));
+    mx_export_onnx_block(net, "net.onnx", 17, MX_ARRAYS(mx_empty(MX_DIMS(2, 3), MX_FLOAT32, mx_cpu(0))));
     const bool made = !mx_error_code();
     mx_error_clear();
     return made;

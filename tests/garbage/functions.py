@@ -47,7 +47,7 @@ def declarations(paths):
         with open(path) as file:
             text = re.sub(r"/\*.*?\*/", " ", file.read(), flags=re.S)
         text = re.sub(r"^#(.*\\\n)*.*$", "", re.sub(r"//.*", "", text), flags=re.M)
-        yield re.sub(r"\s+", " ", text)
+        yield path.endswith(".gen.h"), re.sub(r"\s+", " ", text)
 
 
 def split(text):
@@ -96,11 +96,13 @@ def fields(body):
 class Headers:
     def __init__(self, paths):
         self.structs, self.enums, self.callbacks, self.functions, self.stubs = {}, set(), {}, [], []
-        for text in declarations(paths):
+        self.generated = set()  # structs that a macro makes: never NULL
+        for generated, text in declarations(paths):
             for name, body in re.findall(r"typedef struct (\w+) \{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\} \w+;", text):
                 self.structs[name] = list(fields(body))
             for name, body in re.findall(r"(?<!typedef )struct (\w+) \{([^{}]*)\};", text):
                 self.structs["struct " + name] = list(fields(body))
+                self.generated.update({"struct " + name} if generated else ())
             self.enums.update(re.findall(r"typedef enum \w+ \{[^}]*\} (\w+);", text))
             for result, name, parameters in re.findall(r"typedef ([\w *]+?) ?\(\*(\w+)\)\(([^;]*)\);", text):
                 self.callbacks[name] = f"{result} (*)({parameters})"
@@ -168,7 +170,7 @@ def entry_of(kind):
 
 
 def ident(kind):
-    return re.sub(r"_+", "_", kind.replace("*", "p").replace(" ", "_")).strip("_")
+    return kind.replace("*", "p").replace(" ", "_")
 
 
 def write(headers, out):
@@ -219,7 +221,8 @@ def write(headers, out):
     for inner, value in lists.items():
         kind = inner + ("" if inner.endswith("*") else " ")
         length = 1 if inner in headers.structs and inner not in LISTED else LIST
-        print(f"static {kind}*list_{ident(inner)}(garbage_dice *d)\n{{\n    if (garbage_chance(d, 12))\n        return NULL;\n"
+        null = "" if inner in headers.generated else "    if (garbage_chance(d, 12))\n        return NULL;\n"
+        print(f"static {kind}*list_{ident(inner)}(garbage_dice *d)\n{{\n{null}"
               f"    {kind}*list = garbage_memory({length + 1} * sizeof *list);\n    const bool bad = garbage_gave_bad();\n"
               f"    for (int i = 0; i < {length}; i++)\n        list[i] = {value};\n    garbage_give_anew(bad);\n    return list;\n}}",
               file=out)

@@ -3,6 +3,7 @@
  *     garbage [-n CALLS] [-s SEED] [OPERATOR...]      calls per operator (default 50)
  *     garbage -p PROGRAMS [-s SEED]                   random programs of several operators (see program.h)
  *     garbage -f CALLS [-s SEED] [FUNCTION...]        calls of every public C function (see functions.h)
+ *     garbage -c CALLS [-s SEED]                      command lines of every subcommand of gluon (see command.h)
  *
  * Each operator runs in a child process whose current call is in shared memory: a signal or a hang is reported with the
  * call that caused it, and the others still run.  Exit status 1 if anything was found.
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "command.h"
 #include "functions.h"
 #include "garbage.h"
 #include "program.h"
@@ -34,7 +36,9 @@ static struct shared {
 } * shared;
 
 const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "allocator_may_return_null=1:detect_leaks=1"; }
+const char *__asan_default_options(void) { return "allocator_may_return_null=1:detect_leaks=1:exitcode=99"; }
+const char *__ubsan_default_options(void);
+const char *__ubsan_default_options(void) { return "exitcode=99"; }
 
 static uint64_t seed_of(const char *name, uint64_t seed)
 {
@@ -160,17 +164,57 @@ static int run_functions(long calls, uint64_t seed)
     return shared->findings != 0;
 }
 
+/* One command line in a child; it ends with a status of the command. */
+static void run_command(char **words)
+{
+    fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        alarm(SECONDS_PER_CALL);
+        exit(garbage_command_run(words));
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    shared->calls++;
+    if (WIFEXITED(status) && WEXITSTATUS(status) <= 2)
+        return;
+    shared->findings++;
+    printf("%s\n    %s %d\n", shared->story, WIFSIGNALED(status) ? "signal" : "exit status",
+           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+static int run_commands(long calls, uint64_t seed)
+{
+    if (!garbage_folder_enter())
+        return 3;
+    mx_alloc_set_limit(MEMORY);
+    for (int number = 0; number < garbage_command_count(); number++)
+        for (long i = 0; i < calls; i++) {
+            char *words[GARBAGE_WORDS];
+            garbage_dice dice = {.state = ((seed * 1000 + (uint64_t)number) * 1000003 + (uint64_t)i) * 2654435761u | 1};
+            for (int k = 0; k < 8; k++)
+                garbage_roll(&dice, 2);
+            garbage_command_make(&dice, number, words, shared->story, sizeof shared->story);
+            run_command(words);
+        }
+    garbage_folder_leave();
+    printf("garbage: %d commands, %ld calls, %ld findings\n", garbage_command_count(), shared->calls, shared->findings);
+    return shared->findings != 0;
+}
+
 int main(int argc, char **argv)
 {
-    long calls = 50, programs = 0, functions = 0;
+    long calls = 50, programs = 0, functions = 0, commands = 0;
     uint64_t seed = 1;
-    for (int option; (option = getopt(argc, argv, "n:s:p:f:")) != -1;) {
+    for (int option; (option = getopt(argc, argv, "n:s:p:f:c:")) != -1;) {
         if (option == 'n')
             calls = atol(optarg);
         else if (option == 'p')
             programs = atol(optarg);
         else if (option == 'f')
             functions = atol(optarg);
+        else if (option == 'c')
+            commands = atol(optarg);
         else if (option == 's')
             seed = strtoull(optarg, NULL, 10);
         else
@@ -180,6 +224,8 @@ int main(int argc, char **argv)
     chosen_names = argv + optind, n_chosen = argc - optind;
     if (functions)
         return run_functions(functions, seed);
+    if (commands)
+        return run_commands(commands, seed);
     while (shared->calls < programs) /* once more after a signal */
         run_apart(NULL, programs, seed, false);
     if (programs) {

@@ -146,7 +146,8 @@ mx_arrays mx_results_make(mx_arrays arrays)
     mx_array **list = mx_list_new(arrays.n);
     if (!list)
         return mx_list_failed();
-    memcpy(list, arrays.v, (size_t)arrays.n * sizeof *list);
+    if (arrays.n)
+        memcpy(list, arrays.v, (size_t)arrays.n * sizeof *list);
     return (mx_arrays){list, arrays.n};
 }
 

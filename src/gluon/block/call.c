@@ -102,7 +102,7 @@ static mx_arrays forward(mx_block *block, mx_arrays in)
     const bool spoke = mx_context_is_operator(block->layer && block->layer->single && !block->forward_many);
     mx_arrays out;
     if (!in.n)
-        in.v = mx_list_failed().v; /* a forward may look at its first input */
+        in.v = mx_list_failed().v;            /* a forward may look at its first input */
     if (block->layer && !block->forward_many) /* a front end's subclass has its own forward */
         out = mx_layer_run(block, in);
     else

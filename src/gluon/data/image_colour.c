@@ -127,6 +127,8 @@ mx_array *mx_image_gray(mx_array *image)
 
 mx_array *mx_image_color_normalize(mx_array *image, mx_array *mean, mx_array *std)
 {
+    if (mean == MX_NONE && std == MX_NONE)
+        return image && mx_array_ok(image, "mx_image_color_normalize", "image") ? image : NULL;
     mx_array *shifted = mean == MX_NONE ? image : mx_sub(image, mean);
     return !shifted || std == MX_NONE ? shifted : mx_div(shifted, std);
 }

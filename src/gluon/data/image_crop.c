@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -86,7 +87,10 @@ static mx_array *resize(mx_array *image, int64_t width, int64_t height, int inte
 }
 
 /* A size that no image has, rather than a number that does not fit. */
-static int64_t whole(double x) { return x > -0x1p62 && x < 0x1p62 ? (int64_t)x : x > 0 ? INT64_MAX / 2 : INT64_MIN / 2; }
+static int64_t whole(double x)
+{
+    return x > -0x1p62 && x < 0x1p62 ? (int64_t)x : x > 0 ? INT64_MAX / 2 : INT64_MIN / 2;
+}
 
 void mx_image_scale_down(int64_t source_width, int64_t source_height, int64_t *width, int64_t *height)
 {
@@ -115,6 +119,16 @@ mx_array *mx_image_resize_short(mx_array *image, int64_t size, int interp)
 /* ---- regions ------------------------------------------------------------------------------------------------------ */
 
 /* The size of a crop: limited to that of the image, and at least one pixel. */
+/* Differences of sizes are numbers, too. */
+static bool sizes_ok(int64_t width, int64_t height, const char *function)
+{
+    const bool ok = llabs(width / 2) < INT32_MAX && llabs(height / 2) < INT32_MAX;
+    if (!ok)
+        mx_fail(MX_ERR_ARGUMENT, "%s: %lld and %lld are no sizes or places of an image", function, (long long)width,
+                (long long)height);
+    return ok;
+}
+
 static mx_region region_size(int64_t width, int64_t height, int64_t crop_width, int64_t crop_height)
 {
     mx_region r = {.width = crop_width, .height = crop_height};
@@ -125,6 +139,8 @@ static mx_region region_size(int64_t width, int64_t height, int64_t crop_width, 
 
 mx_region mx_image_center_region(int64_t width, int64_t height, int64_t crop_width, int64_t crop_height)
 {
+    if (!sizes_ok(width, height, "mx_image_center_region"))
+        return (mx_region){0};
     mx_region r = region_size(width, height, crop_width, crop_height);
     r.x = (width - r.width) / 2, r.y = (height - r.height) / 2;
     return r;
@@ -135,6 +151,8 @@ mx_region mx_image_random_region(int64_t width, int64_t height, int64_t crop_wid
 {
     pair state = {0};
     const mx_draws d = draws_or(draws, &state);
+    if (!sizes_ok(width, height, "mx_image_random_region"))
+        return (mx_region){0};
     mx_region r = region_size(width, height, crop_width, crop_height);
     r.x = d.integer(d.user, 0, width - r.width);
     r.y = d.integer(d.user, 0, height - r.height);
@@ -172,7 +190,7 @@ bool mx_image_random_part(int64_t width, int64_t height, const mx_parts *parts, 
 {
     pair state = {0};
     const mx_draws d = draws_or(draws, &state);
-    if (!mx_image_parts_ok(parts, region, "mx_image_random_part"))
+    if (!mx_image_parts_ok(parts, region, "mx_image_random_part") || !sizes_ok(width, height, "mx_image_random_part"))
         return false;
     for (int i = 0; i < parts->tries; i++) {
         const double share = d.uniform(d.user, parts->area[0], parts->area[1]), ratio = draw_ratio(&d, parts);
@@ -190,7 +208,7 @@ bool mx_image_random_frame(int64_t width, int64_t height, const mx_parts *parts,
 {
     pair state = {0};
     const mx_draws d = draws_or(draws, &state);
-    if (!mx_image_parts_ok(parts, frame, "mx_image_random_frame"))
+    if (!mx_image_parts_ok(parts, frame, "mx_image_random_frame") || !sizes_ok(width, height, "mx_image_random_frame"))
         return false;
     for (int i = 0; i < parts->tries; i++) {
         const double share = d.uniform(d.user, parts->area[0], parts->area[1]), ratio = draw_ratio(&d, parts);
@@ -210,7 +228,7 @@ static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most < 0
 
 mx_array *mx_image_fixed_crop(mx_array *image, mx_region r, int64_t width, int64_t height, int interp)
 {
-    if (!image_ok(image, "mx_image_fixed_crop"))
+    if (!image_ok(image, "mx_image_fixed_crop") || !sizes_ok(r.x, r.y, "mx_image_fixed_crop"))
         return NULL;
     r.width = at_most(r.width, width_of(image) - r.x);
     r.height = at_most(r.height, height_of(image) - r.y);

@@ -99,7 +99,8 @@ static double factor_rate(mx_lr_scheduler *self, int64_t n)
         if (self->base_lr < o->stop_factor_lr)
             self->base_lr = o->stop_factor_lr;
         if (!(self->base_lr < before || self->base_lr > before)) { /* it stays so, however many steps there are */
-            self->state[COUNT] += (double)o->step * fmax(0, ceil(((double)n - self->state[COUNT]) / (double)o->step) - 1);
+            self->state[COUNT] +=
+                (double)o->step * fmax(0, ceil(((double)n - self->state[COUNT]) / (double)o->step) - 1);
             break;
         }
     }

@@ -16,6 +16,7 @@
 #include "gluon/op.gen.h"
 #include "gluon/sparse.h"
 #include "graph/infer.h"
+#include "graph/known.h"
 #include "graph/symbol.h"
 
 /* ---- values and shapes of the variables -------------------------------------------------------------------------- */
@@ -444,7 +445,7 @@ mx_code mx_compile_to_c(const mx_symbol *symbol, const mx_array_dict *params, co
                         const char *path, const char *name)
 {
     MX_SCOPE;
-    if (!mx_symbol_ok(symbol, "mx_compile_to_c") || check_name(name))
+    if (!mx_symbol_ok(symbol, "mx_compile_to_c") || check_name(name) || mx_known_check(inputs, "mx_compile_to_c"))
         return mx_error_code();
     if (!path)
         return mx_fail(MX_ERR_ARGUMENT, "mx_compile_to_c: path is NULL");

@@ -13,6 +13,7 @@
 #include "exec/list.h"
 #include "gluon/block/core.h"
 #include "gluon/limits.h"
+#include "graph/known.h"
 #include "graph/symbol.h"
 #include "ndarray/array.h"
 
@@ -191,6 +192,8 @@ static mx_code use_known(mx_onnx_reader *r, const struct mx_known *known)
         if (i >= r->inputs.length)
             return mx_fail(MX_ERR_ARGUMENT, "%s: there is no input %s", r->path,
                            known->names ? known->names[k] : "for a shape");
+        if (!known->shapes)
+            continue;
         mx_shape_t given = mx_shape_of_dims(&known->shapes[k]), *shape = &r->inputs.items[i].shape;
         for (int a = 0; a < given.ndim; a++)
             given.dim[a] = given.dim[a] > 0 ? given.dim[a] : -1;
@@ -450,6 +453,8 @@ static const mx_onnx_model *load(const char *path, const struct mx_known *known,
     mx_onnx_frame frame = {0};
     if (!path)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_load_onnx: path is NULL");
+    if (mx_known_check(known, "mx_load_onnx"))
+        return NULL;
     mx_code code = mx_onnx_open(&r, path);
     r.frame = &frame;
     code = code ? code : take_initializers(&r, r.graph);

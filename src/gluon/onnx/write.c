@@ -11,6 +11,7 @@
 #include "gluon/compile/trace.h"
 #include "gluon/deploy.h"
 #include "graph/infer.h"
+#include "graph/known.h"
 #include "graph/symbol.h"
 
 /* ---- values, shapes and names -------------------------------------------------------------------------------------- */
@@ -254,6 +255,8 @@ mx_code mx_export_onnx_with(const struct mx_onnx_options *options)
 {
     MX_SCOPE;
     if (!mx_given(options, "mx_export_onnx", "options") || !mx_symbol_ok(options->symbol, "mx_export_onnx"))
+        return mx_error_code();
+    if (mx_known_check(options->inputs, "mx_export_onnx"))
         return mx_error_code();
     if (!options->path || options->opset < MX_ONNX_LEAST || options->opset > MX_ONNX_MOST)
         return options->path ? mx_fail(MX_ERR_ARGUMENT, "mx_export_onnx: opset %d; those from %d to %d are supported",

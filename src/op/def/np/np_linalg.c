@@ -90,7 +90,8 @@ static int64_t product(const int64_t *sizes, int n)
 MX_ATTRS(np_tensorinv, TENSORINV_ATTRS)
 static mx_code tensorinv(const mx_expand *call)
 {
-    const int ind = (int)((const mx_np_tensorinv_attrs *)call->attrs)->ind;
+    const int64_t given = ((const mx_np_tensorinv_attrs *)call->attrs)->ind;
+    const int ind = given > MX_MAX_NDIM ? MX_MAX_NDIM + 1 : (int)given;
     mx_array *x = matrices(call, 0);
     if (!x)
         return mx_error_code();
