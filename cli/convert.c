@@ -7,7 +7,7 @@
 
 #define FORMATS ".params, .safetensors, .npz or .npy"
 
-/* By its suffix, or by its contents; the reader says what to do with the weights of Keras. */
+/* By its suffix, or by its contents. */
 static bool is_arrays(const char *path)
 {
     const bool arrays = mx_save_format(path) || mx_load_format(path) || cli_ends_with(path, ".h5");
@@ -136,10 +136,18 @@ static mx_code convert_model(const char *from, const char *to)
     return mx_symbol_save(graph, target);
 }
 
-/* ---- PyTorch --------------------------------------------------------------------------------------------------- */
+/* ---- PyTorch and Keras ----------------------------------------------------------------------------------------- */
 
-/* A state_dict as the parameters of a network of the zoo. */
-static int convert_torch(const cli_args *args, const char *network)
+static bool is_keras(const char *path)
+{
+    const char *format = mx_load_format(path);
+    const bool keras = (format && !strcmp(format, "hdf5")) || cli_ends_with(path, ".keras");
+    mx_error_clear(); /* no such file: reading it says so */
+    return keras;
+}
+
+/* A state_dict, or weights of Keras, as the parameters of a network of the zoo. */
+static int convert_to_network(const cli_args *args, const char *network)
 {
     const char *from = args->values[0], *given = cli_option_of(args, "--output");
     const char *to = given ? given : args->count > 1 ? args->values[1] : NULL;
@@ -147,7 +155,7 @@ static int convert_torch(const cli_args *args, const char *network)
         return cli_usage(args, "--to %s: expected one name for the result, as OUT or with -o", network);
     if (!mx_save_format(to))
         return cli_usage(args, "%s: expected a name that ends in " FORMATS, to);
-    mx_block *net = mx_model_from_torch(network, from);
+    mx_block *net = is_keras(from) ? mx_model_from_keras(network, from) : mx_model_from_torch(network, from);
     if (!net || mx_save_parameters(net, to))
         return CLI_FAILED;
     printf("%s: %lld parameters of %s\n", to, (long long)mx_params_count(mx_collect_params(net)), network);
@@ -158,7 +166,7 @@ static int run(const cli_args *args)
 {
     const char *network = cli_option_of(args, "--to");
     if (network)
-        return convert_torch(args, network);
+        return convert_to_network(args, network);
     if (args->count < 2)
         return cli_usage(args, "usage: gluon convert %s", args->command->usage);
     const char *from = args->values[0], *to = args->values[1], *suffix = suffix_of(to);
@@ -179,7 +187,7 @@ static int run(const cli_args *args)
                : CLI_OK;
 }
 
-static const cli_option options[] = {{"--to", "NETWORK", "IN is a PyTorch state_dict: its arrays become the parameters of this network of the zoo"},
+static const cli_option options[] = {{"--to", "NETWORK", "IN is a PyTorch state_dict or a file of Keras: its arrays become the parameters of this network of the zoo"},
                                      {"--output", "FILE", "OUT, after --to"},
                                      CLI_MODEL_OPTIONS,
                                      {NULL, NULL, NULL}};
@@ -188,12 +196,13 @@ const cli_command cli_convert = {
     "convert",
     "IN OUT",
     "Converts between .params, .safetensors, .npz and .npy files: IN is recognised by its contents, OUT gets the\n"
-    "format of its suffix.\n"
+    "format of its suffix.  IN may be an HDF5 or .keras file, too.\n"
     "IN may be a model: then OUT gets its newest parameters, or, as .json or a prefix, its upgraded graph\n"
     "(and its parameters), or, as .onnx, both for other runtimes; --shape sets open shapes of inputs.\n"
     "IN may be an ONNX file: its graph and its parameters.\n"
     "With --to, IN is a PyTorch state_dict (.safetensors): gluon convert resnet50.safetensors --to resnet50_v1b -o net.params\n"
-    "writes the parameters of that network; ResNet (v1b), VGG, DenseNet, MobileNet 2 and 3, GPT-2 and BERT are known.",
+    "writes the parameters of that network; ResNet (v1b), VGG, DenseNet, MobileNet 2 and 3, GPT-2 and BERT are known.\n"
+    "Or IN has weights of keras.applications (.weights.h5, .h5, .keras): ResNet (v1), VGG, DenseNet, MobileNet 1 to 3.",
     1,
     2,
     options,

@@ -47,6 +47,14 @@ MX_API mx_code mx_save_torch(mx_block *net, const char *path);
 /* The network of a name with such parameters: options and sizes (classes) follow from the file. */
 MX_API mx_block *mx_model_from_torch(const char *name, const char *path);
 
+/* ---- Keras' names ------------------------------------------------------------------------------------------------- */
+/* Reads weights of keras.applications (.weights.h5, .h5 or .keras): ResNet50, 101, 152 (resnet50_v1 ...), VGG16, 19,
+ * DenseNet121, 169, 201, MobileNet, MobileNetV2 and V3 (with form=keras).  Biases that ours lacks move into the running means of
+ * the normalisations that follow.  Every parameter is filled and every array of the file is used, or the error names it. */
+MX_API mx_code mx_load_keras(mx_block *net, const char *path);
+/* The network of a name with such parameters: options and the number of classes follow from the file. */
+MX_API mx_block *mx_model_from_keras(const char *name, const char *path);
+
 /* ---- networks that continue texts (mx_gpt2) --------------------------------------------------------------------- */
 /* Empty keys and values of `texts` texts of at most `length` tokens, where the network's parameters are. */
 MX_API mx_arrays mx_text_cache(mx_block *net, int64_t texts, int64_t length);

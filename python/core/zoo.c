@@ -91,8 +91,8 @@ static PyObject *text_cache(PyObject *module, PyObject *args)
     return !block ? NULL : cache.n ? nd_wrap_all(cache) : raise_error();
 }
 
-/* load_torch(net, path), save_torch(net, path) */
-static PyObject *with_torch(PyObject *args, mx_code (*function)(mx_block *net, const char *path))
+/* load_torch(net, path), save_torch(net, path), load_keras(net, path) */
+static PyObject *with_file(PyObject *args, mx_code (*function)(mx_block *net, const char *path))
 {
     PyObject *net, *path;
     if (!PyArg_ParseTuple(args, "OO&", &net, PyUnicode_FSConverter, &path))
@@ -103,21 +103,31 @@ static PyObject *with_torch(PyObject *args, mx_code (*function)(mx_block *net, c
     return block ? raise_if(code) : NULL;
 }
 
-static PyObject *load_torch(PyObject *module, PyObject *args) { return (void)module, with_torch(args, mx_load_torch); }
-static PyObject *save_torch(PyObject *module, PyObject *args) { return (void)module, with_torch(args, mx_save_torch); }
+static PyObject *load_torch(PyObject *module, PyObject *args) { return (void)module, with_file(args, mx_load_torch); }
+static PyObject *save_torch(PyObject *module, PyObject *args) { return (void)module, with_file(args, mx_save_torch); }
+static PyObject *load_keras(PyObject *module, PyObject *args) { return (void)module, with_file(args, mx_load_keras); }
 
-/* model_from_torch(name, path) -> Block */
-static PyObject *model_from_torch(PyObject *module, PyObject *args)
+/* model_from_torch(name, path), model_from_keras(name, path) -> Block */
+static PyObject *model_from(PyObject *args, mx_block *(*function)(const char *name, const char *path))
 {
     const char *name;
     PyObject *path;
-    (void)module;
     if (!PyArg_ParseTuple(args, "sO&", &name, PyUnicode_FSConverter, &path))
         return NULL;
     MX_SCOPE;
-    mx_block *net = mx_model_from_torch(name, PyBytes_AS_STRING(path));
+    mx_block *net = function(name, PyBytes_AS_STRING(path));
     Py_DECREF(path);
     return net ? block_wrap(net) : raise_error();
+}
+
+static PyObject *model_from_torch(PyObject *module, PyObject *args)
+{
+    return (void)module, model_from(args, mx_model_from_torch);
+}
+
+static PyObject *model_from_keras(PyObject *module, PyObject *args)
+{
+    return (void)module, model_from(args, mx_model_from_keras);
 }
 
 /* Creates a residual block in Python: make(channels, stride, downsample, in_channels=..., prefix=""); the block keeps the
@@ -158,6 +168,8 @@ static PyMethodDef functions[] = {
     {"text_cache", text_cache, METH_VARARGS, "Empty keys and values for continuing texts."},
     {"load_torch", load_torch, METH_VARARGS, "Reads parameters under PyTorch's names."},
     {"save_torch", save_torch, METH_VARARGS, "Writes parameters under PyTorch's names."},
+    {"load_keras", load_keras, METH_VARARGS, "Reads parameters under Keras' names."},
+    {"model_from_keras", model_from_keras, METH_VARARGS, "A network of the zoo with parameters from such a file."},
     {"model_from_torch", model_from_torch, METH_VARARGS, "A network of the zoo with parameters from such a file."},
     {"with_residual_blocks", with_residual_blocks, METH_VARARGS, "Calls a function while another one creates residual blocks."},
     {NULL, NULL, 0, NULL},

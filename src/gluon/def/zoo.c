@@ -29,28 +29,37 @@ MX_ATTRS(squeezenet, SQUEEZENET_OPTIONS)
 MX_ATTRS(densenet, DENSENET_OPTIONS)
 #define INCEPTION_OPTIONS(X) CLASSES(X)
 MX_ATTRS(inception, INCEPTION_OPTIONS)
-#define MOBILENET_OPTIONS(X) X(FLOAT, multiplier, "1.0", "0..1000", "all channels are multiplied by it") CLASSES(X)
+#define MULTIPLIER(X) X(FLOAT, multiplier, "1.0", "0..1000", "all channels are multiplied by it")
+#define MOBILENET_OPTIONS(X) \
+    MULTIPLIER(X) CLASSES(X) \
+    X(STR, form, "mxnet", "", "mxnet, or keras: relu6, its padding (for even sizes) and epsilon")
 MX_ATTRS(mobilenet, MOBILENET_OPTIONS)
 #define MOBILENET2_OPTIONS(X) \
-    MOBILENET_OPTIONS(X) \
-    X(STR, form, "mxnet", "", "mxnet, or torch: no first convolution in bottlenecks with t = 1, scores with a bias")
+    MULTIPLIER(X) CLASSES(X) \
+    X(STR, form, "mxnet", "", "mxnet, or torch: no first convolution in bottlenecks with t = 1, scores with a bias; or keras: torch with the padding (for even sizes) and epsilon of Keras")
 MX_ATTRS(mobilenet2, MOBILENET2_OPTIONS)
 #define BOTTLENECK_OPTIONS(X) \
     X(INT, in_channels, REQUIRED, "1..1000000", "input channels") \
     X(INT, channels, REQUIRED, "1..1000000", "output channels") \
     X(INT, t, REQUIRED, "1..1000", "expansion factor of the channels") \
     X(INT, stride, REQUIRED, "1..1000", "stride of the depthwise convolution") \
-    X(BOOL, expand_always, "True", "", "False: no first convolution if t is 1")
+    X(BOOL, expand_always, "True", "", "False: no first convolution if t is 1") \
+    X(BOOL, keras, "False", "", "pad as Keras does for even sizes; no first convolution if t is 1")
 MX_ATTRS(linear_bottleneck, BOTTLENECK_OPTIONS)
 #define MOBILENET3_OPTIONS(X) \
     X(STR, kind, "large", "", "large or small") \
-    X(FLOAT, multiplier, "1.0", "0..1000", "all channels are multiplied by it") CLASSES(X) \
-    X(FLOAT, epsilon, "1e-05", "", "added to the variances of normalisations")
+    MULTIPLIER(X) CLASSES(X) \
+    X(FLOAT, epsilon, "1e-05", "", "added to the variances of normalisations") \
+    X(STR, form, "torch", "", "torch, or keras: its padding (for even sizes) and epsilon, 0.001")
 MX_ATTRS(mobilenet3, MOBILENET3_OPTIONS)
 #define EXCITE_OPTIONS(X) \
     X(INT, channels, REQUIRED, "1..1000000", "channels of the input") \
     X(INT, squeezed, REQUIRED, "1..1000000", "channels between")
 MX_ATTRS(squeeze_excite, EXCITE_OPTIONS)
+#define ZERO_PAD_OPTIONS(X) \
+    X(INT, before, REQUIRED, "0..1000", "zeros above and to the left") \
+    X(INT, after, REQUIRED, "0..1000", "zeros below and to the right")
+MX_ATTRS(zero_pad, ZERO_PAD_OPTIONS)
 #define RESNET_OPTIONS(X) \
     X(STR, block, REQUIRED, "", "basic_block (two 3x3 convolutions), bottle_neck (1x1, 3x3, 1x1) or, in version 1, bottle_neck_b (stride in the 3x3 convolution, no biases)") \
     NUMBERS(X, layers, "number of blocks per stage") \
@@ -98,11 +107,11 @@ BUILD(build_densenet, densenet,
       mx_build_densenet(self, o->num_init_features, o->growth_rate, &o->block_config, o->bn_size, o->dropout,
                         o->classes))
 BUILD(build_inception, inception, mx_build_inception(self, o->classes))
-BUILD(build_mobilenet, mobilenet, mx_build_mobilenet(self, o->multiplier, o->classes))
+BUILD(build_mobilenet, mobilenet, mx_build_mobilenet(self, o->multiplier, o->classes, o->form))
 BUILD(build_mobilenet2, mobilenet2, mx_build_mobilenet2(self, o->multiplier, o->classes, o->form))
 BUILD(build_linear_bottleneck, linear_bottleneck,
-      mx_build_linear_bottleneck(self, o->in_channels, o->channels, o->t, o->stride, o->expand_always))
-BUILD(build_mobilenet3, mobilenet3, mx_build_mobilenet3(self, o->kind, o->multiplier, o->classes, o->epsilon))
+      mx_build_linear_bottleneck(self, o->in_channels, o->channels, o->t, o->stride, o->expand_always, o->keras))
+BUILD(build_mobilenet3, mobilenet3, mx_build_mobilenet3(self, o->kind, o->multiplier, o->classes, o->epsilon, o->form))
 BUILD(build_excite, squeeze_excite, mx_build_squeeze_excite(self, o->channels, o->squeezed))
 BUILD(build_resnet1, resnet, mx_build_resnet(self, 1, o->block, &o->layers, &o->channels, o->classes, o->thumbnail))
 BUILD(build_resnet2, resnet, mx_build_resnet(self, 2, o->block, &o->layers, &o->channels, o->classes, o->thumbnail))
@@ -146,6 +155,13 @@ static mx_array *forward_sum(mx_block *self, mx_arrays in)
     return mx_elemwise_add(body ? mx_call(body, in.v[0]) : in.v[0], in.v[0]);
 }
 
+static mx_array *forward_zero_pad(mx_block *self, mx_arrays in)
+{
+    const mx_zero_pad_attrs *o = mx_options(self);
+    return mx_pad(in.v[0], .mode = MX_PAD_CONSTANT,
+                  .pad_width = MX_DIMS(0, 0, 0, 0, o->before, o->after, o->before, o->after));
+}
+
 static mx_array *forward_nasnet_cell(mx_block *self, mx_arrays in)
 {
     return mx_nasnet_cell_forward(self, in, ((const mx_nasnet_cell_attrs *)mx_options(self))->reduction);
@@ -172,7 +188,8 @@ NETWORK(nasnet, build_nasnet)
 static const mx_layer linear_bottleneck = {.build = build_linear_bottleneck, .forward = forward_linear_bottleneck},
                       relu6 = {.forward = forward_relu6}, hard_swish = {.forward = forward_hard_swish},
                       excite = {.build = build_excite, .forward = mx_squeeze_excite_forward},
-                      sum = {.forward = forward_sum}, basic1 = {.build = build_basic1, .forward = mx_residual_forward},
+                      zero_pad = {.forward = forward_zero_pad}, sum = {.forward = forward_sum},
+                      basic1 = {.build = build_basic1, .forward = mx_residual_forward},
                       bottleneck1 = {.build = build_bottleneck1, .forward = mx_residual_forward},
                       bottleneck1b = {.build = build_bottleneck1b, .forward = mx_residual_forward},
                       basic2 = {.build = build_basic2, .forward = mx_preactivated_forward},
@@ -197,6 +214,7 @@ mx_class mx_classes_zoo[] = {
     ROW("RELU6", "relu6", "min(max(x, 0), 6)", NULL, 0, &relu6),
     ROW("HardSwish", "hard_swish", "x min(max(x + 3, 0), 6) / 6", NULL, 0, &hard_swish),
     ROW("SqueezeExcite", "squeeze_excite", "scales channels by the output of a small network on their means", &squeeze_excite_schema, 2, &excite),
+    ROW("ZeroPad", "zero_pad", "zeros around images (N, C, H, W), as many before as after or not", &zero_pad_schema, 2, &zero_pad),
     ROW("ResidualSum", "residual_sum", "the input plus its child `body` applied to it", NULL, 0, &sum),
     ROW("ResNetV1", "resnet_v1", "residual network, version 1", &resnet_schema, 3, &resnet1),
     ROW("ResNetV2", "resnet_v2", "residual network, version 2: normalised before every convolution", &resnet_schema, 3, &resnet2),

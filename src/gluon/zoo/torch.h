@@ -4,6 +4,8 @@
  *     torch_names.c      from a parameter of ours to the name and layout of theirs
  *     torch.c            reading and writing files with these names
  *
+ * Keras' files (keras.h) use the same notation.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_TORCH_H
 #define MX_GLUON_TORCH_H
@@ -21,7 +23,8 @@ typedef enum mx_torch_layout {
 } mx_torch_layout;
 
 /* Layers of ours and theirs.  # stands for a number in a path of ours; in theirs {a}, {b}, {c} are these numbers, {k} is
- * how many layers the entry has matched before, and arithmetic is done from left to right: {b+2/3} is (b + 2) / 3. */
+ * how many layers the entry has matched before, and arithmetic (+ - * / %) is done from left to
+ * right: {b+2/3} is (b + 2) / 3. */
 typedef struct mx_torch_row {
     const char *ours, *theirs;
     bool norm; /* gamma, beta and running statistics; otherwise weight and bias */

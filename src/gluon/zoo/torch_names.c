@@ -1,4 +1,5 @@
-/* From a parameter of ours to its name in PyTorch's files: matching the entries of torch_tables.c (see torch.h).
+/* From a parameter of ours to its name in PyTorch's and Keras' files: matching the entries of torch_tables.c and
+ * keras_tables.c (see torch.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
@@ -49,6 +50,7 @@ static int64_t compute(const char **p, const int64_t *numbers, int64_t k)
         value = sign == '+'   ? value + operand
                 : sign == '-' ? value - operand
                 : sign == '*' ? value * operand
+                : sign == '%' ? value % operand
                               : value / operand;
     }
     (*p)++;
@@ -182,7 +184,7 @@ static mx_code place_one(const mx_torch_table *table, const mx_listing *l, int64
         *place = (mx_torch_place){mx_text_take(&text), row->layout};
         return place->name ? MX_OK : mx_error_code();
     }
-    return mx_fail(MX_ERR_PARAMETER, "%s: parameter '%s' has no counterpart in PyTorch's network", table->class, name);
+    return mx_fail(MX_ERR_PARAMETER, "%s: parameter '%s' has no counterpart in the other network", table->class, name);
 }
 
 mx_torch_place *mx_torch_places(const mx_torch_table *table, const mx_listing *l)

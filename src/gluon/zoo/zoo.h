@@ -43,12 +43,13 @@ mx_code mx_build_squeezenet(mx_block *self, const char *version, int64_t classes
 mx_code mx_build_densenet(mx_block *self, int64_t first, int64_t growth, const mx_dims *blocks, int64_t bn_size,
                           double dropout, int64_t classes);
 mx_code mx_build_inception(mx_block *self, int64_t classes);
-mx_code mx_build_mobilenet(mx_block *self, double multiplier, int64_t classes);
+mx_code mx_build_mobilenet(mx_block *self, double multiplier, int64_t classes, const char *form);
 mx_code mx_build_mobilenet2(mx_block *self, double multiplier, int64_t classes, const char *form);
-/* expand 1 and not always: without the first convolution */
+/* expand 1 and not always: without the first convolution; keras: padding and epsilon are Keras' */
 mx_code mx_build_linear_bottleneck(mx_block *self, int64_t in_channels, int64_t channels, int64_t expand,
-                                   int64_t stride, bool always);
-mx_code mx_build_mobilenet3(mx_block *self, const char *kind, double multiplier, int64_t classes, double epsilon);
+                                   int64_t stride, bool always, bool keras);
+mx_code mx_build_mobilenet3(mx_block *self, const char *kind, double multiplier, int64_t classes, double epsilon,
+                            const char *form);
 mx_code mx_build_nasnet(mx_block *self, int64_t repeat, int64_t penultimate, int64_t stem, int64_t widening,
                         bool skip_reduction, double dropout, int64_t classes);
 mx_code mx_build_nasnet_features(mx_block *self, int64_t repeat, int64_t filters, int64_t stem, int64_t widening);

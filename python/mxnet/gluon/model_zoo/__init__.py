@@ -2,7 +2,15 @@
 from ... import _core
 from . import model_store, text, vision
 
-__all__ = ["from_torch", "load_torch", "model_store", "save_torch", "text", "vision"]
+__all__ = ["from_keras", "from_torch", "load_keras", "load_torch", "model_store", "save_torch", "text", "vision"]
+
+
+def from_keras(name, path):
+    """The network of a name ("resnet50_v1") with weights of keras.applications (.weights.h5, .h5 or .keras).
+
+    Options and the number of classes follow from the file.
+    """
+    return _core.model_from_keras(name, path)
 
 
 def from_torch(name, path):
@@ -11,6 +19,15 @@ def from_torch(name, path):
     Options and sizes, such as the number of classes, follow from the file.
     """
     return _core.model_from_torch(name, path)
+
+
+def load_keras(net, path):
+    """Reads weights of keras.applications (.weights.h5, .h5 or .keras) into a network of the zoo with the same architecture.
+
+    Kernels are transposed; biases that the network lacks move into the running means of the normalisations that follow. Every
+    parameter is filled and every array of the file is used; otherwise the error names it, and nothing is changed.
+    """
+    _core.load_keras(net, path)
 
 
 def load_torch(net, path):
