@@ -12,7 +12,7 @@
 #include "gluon/symbol.h"
 
 struct mx_onnx_options {
-    int opset;                     /* 13 to 21 */
+    int opset;                     /* 13 to 23 */
     const struct mx_known *inputs; /* shapes and types of the inputs; sizes that are 0 stay open: a batch of any size */
     char positional_;
     const mx_symbol *symbol;

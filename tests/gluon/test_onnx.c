@@ -73,9 +73,9 @@ static void test_opsets(void **state)
     mx_block *net = network();
     mx_array *x = input();
     mx_call(net, x);
-    for (int opset = 12; opset <= 22; opset++) {
+    for (int opset = 12; opset <= 24; opset++) {
         const mx_code code = mx_export_onnx_block(net, path, opset, MX_ARRAYS(x));
-        assert_int_equal(code, opset < 13 || opset > 21 ? MX_ERR_ARGUMENT : MX_OK);
+        assert_int_equal(code, opset < 13 || opset > 23 ? MX_ERR_ARGUMENT : MX_OK);
         mx_error_clear();
     }
 }

@@ -79,12 +79,13 @@ def run_model(model, feeds, path):
             return [r.asnumpy() for r in (results if isinstance(results, list) else [results])]
         except mx.MXNetError as error:
             wanted = CONSTANT.search(str(error))
-            if not wanted or wanted.group(1) not in feeds or wanted.group(1) in constants:
-                if not feeds or len(constants) == len(feeds) or not OPEN.search(str(error)):
-                    raise
-                constants.update(feeds)  # shapes depend on values: everything is folded
+            if wanted and wanted.group(1) in feeds and wanted.group(1) not in constants:
+                constants[wanted.group(1)] = feeds[wanted.group(1)]
                 continue
-            constants[wanted.group(1)] = feeds[wanted.group(1)]
+            if not feeds or len(constants) == len(feeds) or not (wanted or OPEN.search(str(error))):
+                raise
+            sizes = {name: value for name, value in live.items() if value.dtype == np.int64}
+            constants.update(sizes or feeds)  # shapes are computed from integers, or depend on values
     raise AssertionError("too many constants")
 
 
@@ -110,8 +111,11 @@ def check_case(case, path):
                 got = got.view(np.uint16).view(want.dtype) if want.dtype.itemsize == 2 else got
             if got.dtype != HELD.get(want.dtype.name, want.dtype):
                 return f"WRONG: output {i} has the type {got.dtype}, wanted {want.dtype}"
+            if "bernoulli" in case.name:
+                continue  # random numbers
+            coarse = 2 ** -6 if want.dtype.name == "bfloat16" else 1e-3  # of eight bits, one or two may differ
             try:
-                np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=max(case.rtol, 1e-3),
+                np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=max(case.rtol, coarse),
                                            atol=max(case.atol, 1e-5 if want.dtype != np.float16 else 2e-3))
             except AssertionError as error:
                 return "WRONG: " + " ".join(str(error).split())[:160]

@@ -96,7 +96,7 @@ def test_layers(name, tmp_path):
     check(make(), nd.random.uniform(-1, 1, shape=shape), path=str(tmp_path / "net.onnx"))
 
 
-@pytest.mark.parametrize("opset", range(13, 22))
+@pytest.mark.parametrize("opset", range(13, 24))
 def test_opsets(opset, tmp_path):
     path, net = str(tmp_path / "net.onnx"), nn.HybridSequential()
     net.add(nn.Conv2D(4, 3), nn.GELU(), nn.LayerNorm(), nn.GroupNorm(2), nn.AvgPool2D(2), nn.Dense(4),
@@ -142,3 +142,21 @@ def test_encoder(tmp_path):
 
 def test_embedding(tmp_path):
     check(nn.Embedding(10, 4), nd.array([[1, 2], [3, 9]]), path=str(tmp_path / "net.onnx"))
+
+
+@pytest.mark.parametrize("opset", (17, 23))
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"kv_heads": 2}, {"causal": True, "layout": "TNC"}],
+                         ids=["usual", "causal", "shared", "time first"])
+def test_attention(options, opset, tmp_path):
+    """Standard operators, or since opset 23 one of its own; batches and lengths of any size."""
+    path, x, heads = str(tmp_path / "net.onnx"), mx.sym.var("x"), 4
+    width = 8 * (heads + 2 * options.get("kv_heads", heads))
+    graph = mx.sym.contrib.attention(x, heads=heads, roles="packed", **options)
+    mx.onnx.export_model(graph, {}, [(None, None, width)], onnx_file_path=path, opset_version=opset)
+    onnx.checker.check_model(path, full_check=True)
+    assert any(node.op_type == "Attention" for node in onnx.load(path).graph.node) == (opset >= 23)
+    data = nd.random.normal(shape=(5, 3, width))
+    wanted = graph.eval(x=data)[0].asnumpy()
+    close(session_of(path).run(None, {"x": data.asnumpy()}), [wanted], 2e-5)
+    read, _, _ = mx.onnx.import_model(path, {"x": data.shape})
+    close([read.eval(x=data)[0].asnumpy()], [wanted], 2e-5)

@@ -23,7 +23,7 @@
 #define MX_ONNX_OLDEST 7   /* opsets that are read */
 #define MX_ONNX_NEWEST 28
 #define MX_ONNX_LEAST 13   /* opsets that are written */
-#define MX_ONNX_MOST 21
+#define MX_ONNX_MOST 23
 #define MX_ONNX_USUAL 17   /* the one that is written unless another is asked for */
 
 /* ---- element types (types.c) -------------------------------------------------------------------------------------- */
@@ -104,6 +104,9 @@ int64_t mx_onnx_placeholder(const mx_onnx_in *n, const mx_array *x, int axis);
 const mx_onnx_type *mx_onnx_in_type(const mx_onnx_in *n, int i);
 /* Whole numbers as a type of ONNX has them: only its lowest bits count. */
 mx_array *mx_onnx_wrapped(mx_array *x, const mx_onnx_type *type);
+/* Numbers rounded to those of a float type of eight or four bits; saturate: too large ones become the largest. */
+mx_array *mx_onnx_small_floats(mx_array *x, const mx_onnx_type *type, bool saturate);
+mx_code mx_onnx_read_conv(mx_onnx_in *n); /* inputs 0, 1 and, if it is given, 2: a bias */
 /* Helpers that keep what the formulas of rows say short. */
 mx_array *mx_onnx_cast(mx_array *x, mx_dtype dtype); /* x itself if it has that type */
 mx_array *mx_onnx_constant(mx_dims shape, mx_dtype dtype, const double *numbers);

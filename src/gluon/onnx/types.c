@@ -55,7 +55,7 @@ bool mx_onnx_range(const mx_onnx_type *type, double *low, double *high)
 
 /* def/<family>.c: mx_onnx_<family> */
 #define FAMILIES(X) \
-    X(pointwise) X(compare) X(conv) X(norm) X(gemm) X(movement) X(index_rows) X(reduce) X(activation) \
+    X(pointwise) X(compare) X(conv) X(norm) X(gemm) X(movement) X(index_rows) X(scatter) X(reduce) X(activation) \
     X(rnn) X(shape_rows) X(image) X(quantize) X(control) X(loss) X(attention) X(attention_fused) \
     X(slice_rows) X(repeat_rows) X(control_write) X(detection) X(proposal) X(bits) X(signal) \
     X(deformable) X(linalg) X(sampling) X(picture) X(random) X(quantize_write) X(numbering) X(sequence) \

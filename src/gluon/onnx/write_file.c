@@ -224,7 +224,11 @@ static mx_code put_infos(output *out)
 static void put_opening(output *out, mx_text *head, int64_t graph)
 {
     mx_text opset = {0};
-    const int version = out->w->opset < 15 ? 7 : out->w->opset < 19 ? 8 : out->w->opset < 21 ? 9 : 10;
+    const int version = out->w->opset < 15   ? 7
+                        : out->w->opset < 19 ? 8
+                        : out->w->opset < 21 ? 9
+                        : out->w->opset < 23 ? 10
+                                             : 11;
     mx_proto_put_int(head, 1, version);
     mx_proto_put_text(head, 2, "gluon");
     mx_proto_put_text(head, 3, mx_version());

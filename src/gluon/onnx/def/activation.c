@@ -316,6 +316,37 @@ static mx_code write_dropout(mx_onnx_out *o)
     return mx_onnx_done(o);
 }
 
+/* a sigmoid(alpha a) b */
+static mx_code read_swiglu(mx_onnx_in *n)
+{
+    mx_array *gate = mx_sigmoid(mx_mul_scalar(n->in[0], .scalar = mx_onnx_float(n, "alpha", 1)));
+    n->out[0] = mx_mul(mx_mul(n->in[0], gate), n->in[1]);
+    return MX_OK;
+}
+
+/* Each channel of x (N, C, L) with its own filter (C, 1, k), on the last k - 1 elements before and x itself. */
+static mx_code read_causal_conv(mx_onnx_in *n)
+{
+    char after[64];
+    mx_dims shape;
+    if (!mx_onnx_shape(n, 1, &shape) || shape.n != 3)
+        return mx_has_error() ? mx_error_code()
+                              : mx_onnx_fail(n, MX_ERR_FILE, "its filters have %d axes, wanted 3", shape.n);
+    const int64_t before = shape.d[2] - 1;
+    mx_array *x = n->in[0], *zero = mx_zeros_like(mx_slice_axis(x, .axis = 2, .begin = 0, .end = 1));
+    if (before > 0)
+        x = mx_concat(MX_ARRAYS(mx_onnx_given(n, 3) ? n->in[3] : mx_repeat(zero, .repeats = before, .axis = 2), x),
+                      .num_args = 2, .dim = 2);
+    mx_array *y = mx_convolution(x, n->in[1], mx_onnx_input(n, 2), .kernel = MX_DIMS(shape.d[2]),
+                                 .num_filter = shape.d[0], .num_group = shape.d[0], .no_bias = !mx_onnx_given(n, 2));
+    mx_onnx_text(n, "activation", after, "none");
+    n->out[0] = strcmp(after, "none") ? mx_mul(y, mx_sigmoid(y)) : y;
+    if (n->n_out > 1)
+        n->out[1] = before > 0 ? mx_slice_axis(x, .axis = 2, .begin = -before, .end = MX_NONE_INT)
+                               : mx_slice_axis(x, .axis = 2, .begin = 0, .end = 0);
+    return MX_OK;
+}
+
 const mx_onnx_row mx_onnx_activation[] = {
     SAME("Relu", "relu"),
     SAME("Sigmoid", "sigmoid"),
@@ -358,4 +389,6 @@ const mx_onnx_row mx_onnx_activation[] = {
     WRITE("Identity", "SVMOutput", write_first),
     WRITE("Identity", "IdentityAttachKLSparseReg", write_first),
     BOTH("Dropout", "Dropout", read_dropout, write_dropout, .constants = 6),
+    READ("SwiGLU", read_swiglu),
+    READ("CausalConvWithState", read_causal_conv),
     {0}};

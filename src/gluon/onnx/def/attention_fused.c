@@ -1,7 +1,7 @@
 /* Attention in one operator of this library, as standard operators of ONNX.
  *
  * Heads are two axes, those of keys and those of queries that share them: q (N, KH, G, Tq, D), k and v (N, KH, 1, Tk, D), so
- * that MatMul broadcasts.  Without a mask, lengths or causality the scores go straight into Softmax.
+ * that MatMul broadcasts.  Since opset 23 ONNX has an operator of its own.  Without a mask, lengths or causality the scores go straight into Softmax.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/onnx/onnx.h"
@@ -111,6 +111,30 @@ static const char *softmax(const writing *w, const char *scores, const char *see
                 : y; /* a query may see nothing */
 }
 
+/* ONNX's own operator, of opset 23: its causality starts at the first key, ours ends at the last one. */
+static bool is_plain(const mx_onnx_out *o, const mx_attention_attrs *a)
+{
+    const int time = a->layout == MX_ATTENTION_TNC ? 0 : 1;
+    const bool own = o->n_in < 2 || !*o->in[1],
+               equal = own || (o->in_shape[1].ndim == 3 && o->in_shape[0].dim[time] >= 0 &&
+                               o->in_shape[0].dim[time] == o->in_shape[1].dim[time]);
+    return o->opset >= 23 && !a->use_mask && !a->use_length && (!a->causal || equal);
+}
+
+static mx_code write_plain(const writing *w, const char *q, const char *k, const char *v)
+{
+    mx_onnx_out *o = w->o;
+    const int64_t d = w->s.size, order[2][4] = {{0, 2, 1, 3}, {2, 0, 1, 3}};
+    q = mx_onnx_put_shaped(o, NULL, q, MX_ONNX_LIST(0, w->s.heads, -1, d));
+    k = mx_onnx_put_shaped(o, NULL, k, MX_ONNX_LIST(0, w->s.kv_heads, -1, d));
+    v = mx_onnx_put_shaped(o, NULL, v, MX_ONNX_LIST(0, w->s.kv_heads, -1, d));
+    const char *y = mx_onnx_put(o, NULL, "Attention", q, k, v);
+    mx_onnx_set_float(o, "scale", w->s.scale);
+    mx_onnx_set_int(o, "is_causal", w->a->causal);
+    mx_onnx_put_shaped(o, o->out[0], mx_onnx_put_ordered(o, NULL, y, 4, order[w->time_first]), MX_ONNX_LIST(0, 0, -1));
+    return mx_onnx_done(o);
+}
+
 static mx_code write_attention(mx_onnx_out *o)
 {
     const mx_attention_attrs *a = o->attrs;
@@ -121,6 +145,8 @@ static mx_code write_attention(mx_onnx_out *o)
                        a->layout == MX_ATTENTION_TNC};
     const char *q = role(&w, &w.s.query, w.s.heads / w.s.kv_heads), *k = role(&w, &w.s.key, 1),
                *v = role(&w, &w.s.value, 1);
+    if (is_plain(o, a))
+        return write_plain(&w, q, k, v);
     const char *seen = a->causal ? earlier(&w, q, k) : NULL;
     seen = a->use_length ? both(&w, seen, within(&w, k)) : seen;
     const char *mask = a->use_mask ? visible(&w) : NULL;

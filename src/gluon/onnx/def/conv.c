@@ -117,7 +117,7 @@ static const char *put_channels(mx_onnx_out *o, const char *out, const char *x, 
 
 /* ---- convolution ------------------------------------------------------------------------------------------------- */
 
-static mx_code read_conv(mx_onnx_in *n)
+mx_code mx_onnx_read_conv(mx_onnx_in *n)
 {
     windows w;
     if (!take_windows(n, &w, mx_onnx_rank(n, 0) - 2))
@@ -247,7 +247,26 @@ static mx_code read_global(mx_onnx_in *n)
     return MX_OK;
 }
 
-/* A dilated window: the maximum or sum over shifted, strided views. */
+/* The number of every element of input 0; along columns first, if storage_order says so. */
+static mx_array *numbered(mx_onnx_in *n, int axes)
+{
+    mx_dims shape;
+    double size = 1;
+    if (!mx_onnx_shape(n, 0, &shape))
+        return NULL;
+    for (int i = 0; i < shape.n; i++)
+        size *= (double)shape.d[i];
+    const bool columns = axes == 2 && mx_onnx_int(n, "storage_order", 0);
+    if (columns) {
+        const int64_t high = shape.d[2];
+        shape.d[2] = shape.d[3];
+        shape.d[3] = high;
+    }
+    mx_array *x = mx_reshape(mx_arange(.start = 0, .stop = size, .dtype = MX_FLOAT64), .shape = shape);
+    return columns ? mx_swapaxes(x, .dim1 = 2, .dim2 = 3) : x;
+}
+
+/* A dilated window: the maximum or sum over shifted, strided views; for a second result, where the maximum is. */
 static mx_array *pool_dilated(mx_onnx_in *n, const windows *w, bool max, bool ceil_mode, bool include)
 {
     windows pads = *w;
@@ -279,6 +298,9 @@ static mx_array *pool_dilated(mx_onnx_in *n, const windows *w, bool max, bool ce
         }
         ones = pad_image(ones, &rest, 0);
     }
+    const bool places = max && n->n_out > 1;
+    if (places && !(ones = pad_image(numbered(n, w->axes), &rest, 0)))
+        return NULL;
     for (bool more = true; more;) {
         mx_array *part = x, *there = ones;
         for (int i = 0; i < w->axes; i++) {
@@ -291,13 +313,15 @@ static mx_array *pool_dilated(mx_onnx_in *n, const windows *w, bool max, bool ce
             part = mx_slice(part, .begin = begin, .end = end, .step = step);
             there = there ? mx_slice(there, .begin = begin, .end = end, .step = step) : NULL;
         }
+        count = !count ? there : places ? mx_where(mx_greater(part, y), there, count) : mx_add(count, there);
         y = !y ? part : max ? mx_maximum(y, part) : mx_add(y, part);
-        count = !count ? there : mx_add(count, there);
         int i = w->axes - 1;
         for (; i >= 0 && ++at.d[i] == w->kernel.d[i]; i--)
             at.d[i] = 0;
         more = i >= 0;
     }
+    if (places)
+        n->out[1] = mx_onnx_cast(count, MX_INT64);
     return max ? y : mx_div(y, count);
 }
 
@@ -317,7 +341,7 @@ static mx_code read_pool(mx_onnx_in *n)
     bool padded = !w.equal; /* or a window may begin beyond the image */
     for (int i = 0; i < w.axes; i++)
         padded |= w.begin.d[i] > 0 || w.stride.d[i] > w.kernel.d[i];
-    dilated |= (ceil_mode && (padded || !max)) || (!w.equal && !max && !lp);
+    dilated |= (ceil_mode && (padded || !max)) || (!w.equal && !max && !lp) || (max && n->n_out > 1);
     if (dilated && !lp && cells <= 4096) {
         n->out[0] = pool_dilated(n, &w, max, ceil_mode, include);
         return MX_OK;
@@ -332,6 +356,37 @@ static mx_code read_pool(mx_onnx_in *n)
                                              : MX_POOLING_AVG,
                            .pooling_convention = ceil_mode ? MX_POOLING_FULL : MX_POOLING_VALID,
                            .count_include_pad = include, .p_value = lp ? mx_onnx_int(n, "p", 2) : MX_NONE_INT);
+    return MX_OK;
+}
+
+/* Every element goes to its place; a larger shape that is asked for has zeros at the ends. */
+static mx_code read_unpool(mx_onnx_in *n)
+{
+    windows w;
+    mx_dims in, out, wanted;
+    int64_t size = 1;
+    if (!take_windows(n, &w, mx_onnx_rank(n, 0) - 2) || !mx_onnx_shape(n, 0, &in) || !mx_onnx_dims(n, 2, &wanted))
+        return mx_error_code();
+    out = in;
+    for (int i = 0; i < in.n; i++) {
+        if (i > 1)
+            out.d[i] = (in.d[i] - 1) * w.stride.d[i - 2] + w.kernel.d[i - 2] - w.begin.d[i - 2] - w.end.d[i - 2];
+        if (out.d[i] < 1 || out.d[i] > (INT64_C(1) << 28) / size)
+            return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "its result would have the size %lld along axis %d",
+                                (long long)out.d[i], i);
+        size *= out.d[i];
+    }
+    mx_array *at = mx_reshape(mx_onnx_cast(n->in[1], MX_INT64), .shape = MX_DIMS(1, -1));
+    mx_array *flat = mx_scatter_nd(mx_reshape(n->in[0], .shape = MX_DIMS(-1)), at, .shape = MX_DIMS(size));
+    mx_array *y = mx_reshape(flat, .shape = out);
+    windows more = {.axes = w.axes};
+    bool larger = false;
+    for (int i = 0; i < w.axes && wanted.n == in.n; i++) {
+        more.end.d[i] = wanted.d[i + 2] - out.d[i + 2];
+        larger |= more.end.d[i] > 0;
+    }
+    more.begin.n = more.end.n = w.axes;
+    n->out[0] = larger ? pad_image(y, &more, 0) : y;
     return MX_OK;
 }
 
@@ -386,9 +441,10 @@ static mx_code write_pool(mx_onnx_out *o)
 }
 
 const mx_onnx_row mx_onnx_conv[] = {
-    BOTH("Conv", "Convolution", read_conv, write_conv),
+    BOTH("Conv", "Convolution", mx_onnx_read_conv, write_conv),
     BOTH("ConvTranspose", "Deconvolution", read_deconv, write_deconv),
     BOTH("MaxPool", "Pooling", read_pool, write_pool),
+    READ("MaxUnpool", read_unpool, .constants = 4),
     READ("AveragePool", read_pool),
     READ("LpPool", read_pool),
     READ("GlobalMaxPool", read_global),

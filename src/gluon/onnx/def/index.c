@@ -1,7 +1,7 @@
-/* Gathering, scattering, masks.  SPDX-License-Identifier: Apache-2.0 */
+/* Gathering, masks.  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "gluon/onnx/onnx.h"
+#include "gluon/onnx/def/indices.h"
 #include "ndarray/array.h"
 
 /* ---- gathering ------------------------------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ static mx_code write_embedding(mx_onnx_out *o)
 }
 
 /* Indices of gather_nd for `indices` along one axis: those of the other axes are positions. */
-static mx_array *full_indices(mx_onnx_in *n, mx_array *indices, int64_t axis, int64_t size)
+mx_array *mx_onnx_full_indices(mx_onnx_in *n, mx_array *indices, int64_t axis, int64_t size)
 {
     mx_array *parts[MX_MAX_NDIM];
     const int rank = indices->ndim;
@@ -93,13 +93,13 @@ static mx_code read_gather_elements(mx_onnx_in *n)
     const int rank = mx_onnx_rank(n, 0);
     if (rank < 1 || !mx_onnx_axis(n, &axis, rank) || n->in[1]->ndim != rank)
         return mx_onnx_fail(n, MX_ERR_FILE, "data and indices have different numbers of axes");
-    mx_array *indices = full_indices(n, n->in[1], axis, n->in[0]->shape[axis]);
+    mx_array *indices = mx_onnx_full_indices(n, n->in[1], axis, n->in[0]->shape[axis]);
     n->out[0] = indices ? mx_gather_nd(n->in[0], indices) : NULL;
     return MX_OK;
 }
 
 /* ONNX has the index tuples on the last axis, ours on the first. */
-static mx_array *tuples_first(mx_array *indices)
+mx_array *mx_onnx_tuples_first(mx_array *indices)
 {
     mx_dims order = {.n = indices->ndim};
     for (int i = 0; i < indices->ndim; i++)
@@ -108,7 +108,7 @@ static mx_array *tuples_first(mx_array *indices)
 }
 
 /* Negative indices of each tuple position. */
-static mx_array *wrapped_tuples(mx_onnx_in *n, mx_array *indices, const mx_array *data, int skip)
+mx_array *mx_onnx_wrapped_tuples(mx_onnx_in *n, mx_array *indices, const mx_array *data, int skip)
 {
     const int64_t k = indices->ndim ? indices->shape[indices->ndim - 1] : -1;
     mx_dims sizes = {.n = (int32_t)k};
@@ -127,7 +127,7 @@ static mx_code read_gather_nd(mx_onnx_in *n)
     const int64_t batch = mx_onnx_int(n, "batch_dims", 0);
     if (mx_onnx_rank(n, 0) < 1 || mx_onnx_rank(n, 1) < 1)
         return mx_error_code();
-    mx_array *indices = wrapped_tuples(n, n->in[1], n->in[0], (int)batch);
+    mx_array *indices = mx_onnx_wrapped_tuples(n, n->in[1], n->in[0], (int)batch);
     if (!indices)
         return mx_error_code();
     if (batch < 0 || batch >= indices->ndim || batch >= n->in[0]->ndim)
@@ -147,7 +147,7 @@ static mx_code read_gather_nd(mx_onnx_in *n)
         parts[k++] = indices;
         indices = mx_concat((mx_arrays){parts, k}, .num_args = k, .dim = -1);
     }
-    n->out[0] = indices ? mx_gather_nd(n->in[0], tuples_first(indices)) : NULL;
+    n->out[0] = indices ? mx_gather_nd(n->in[0], mx_onnx_tuples_first(indices)) : NULL;
     return MX_OK;
 }
 
@@ -161,40 +161,6 @@ static mx_code write_gather_nd(mx_onnx_out *o)
     mx_onnx_set_ints(o, "perm", rank, order);
     mx_onnx_put(o, o->out[0], "GatherND", o->in[0], indices);
     return mx_onnx_done(o);
-}
-
-/* ---- scattering ------------------------------------------------------------------------------------------------ */
-
-/* data with updates at indices (tuples first); reduction: none, add, mul, max, min */
-static mx_array *scatter(mx_onnx_in *n, mx_array *data, mx_array *indices, mx_array *updates)
-{
-    char how[64];
-    mx_dims shape;
-    if (!mx_onnx_shape(n, 0, &shape) || !indices)
-        return NULL;
-    mx_onnx_text(n, "reduction", how, "none");
-    if (!strcmp(how, "none"))
-        return mx_scatter_set_nd(data, updates, indices, .shape = shape);
-    return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "reduction=%s is not supported", how), NULL;
-}
-
-static mx_code read_scatter_nd(mx_onnx_in *n)
-{
-    if (mx_onnx_rank(n, 0) < 1 || mx_onnx_rank(n, 1) < 1)
-        return mx_error_code();
-    mx_array *indices = wrapped_tuples(n, n->in[1], n->in[0], 0);
-    n->out[0] = indices ? scatter(n, n->in[0], tuples_first(indices), n->in[2]) : NULL;
-    return MX_OK;
-}
-
-static mx_code read_scatter_elements(mx_onnx_in *n)
-{
-    int64_t axis = mx_onnx_int(n, "axis", 0);
-    const int rank = mx_onnx_rank(n, 0);
-    if (rank < 1 || !mx_onnx_axis(n, &axis, rank) || n->in[1]->ndim != rank)
-        return mx_onnx_fail(n, MX_ERR_FILE, "data and indices have different numbers of axes");
-    n->out[0] = scatter(n, n->in[0], full_indices(n, n->in[1], axis, n->in[0]->shape[axis]), n->in[2]);
-    return MX_OK;
 }
 
 /* ---- one-hot, masks --------------------------------------------------------------------------------------- */
@@ -287,7 +253,9 @@ static mx_code read_compress(mx_onnx_in *n)
         return mx_error_code();
     if (mask->size < x->shape[axis])
         x = mx_slice_axis(x, .axis = axis, .begin = 0, .end = mask->size);
-    n->out[0] = mx_boolean_mask(x, mask, .axis = axis);
+    x = axis ? mx_swapaxes(x, .dim1 = 0, .dim2 = axis) : x;
+    mx_array *y = mx_boolean_mask(x, mask);
+    n->out[0] = axis ? mx_swapaxes(y, .dim1 = 0, .dim2 = axis) : y;
     return MX_OK;
 }
 
@@ -325,9 +293,6 @@ const mx_onnx_row mx_onnx_index_rows[] = {
     WRITE("Gather", "Embedding", write_embedding),
     READ("GatherElements", read_gather_elements),
     BOTH("GatherND", "gather_nd", read_gather_nd, write_gather_nd),
-    READ("ScatterND", read_scatter_nd),
-    READ("ScatterElements", read_scatter_elements),
-    READ("Scatter", read_scatter_elements),
     BOTH("OneHot", "one_hot", read_one_hot, write_one_hot, .constants = 6),
     WRITE("GatherElements", "pick", write_pick),
     BOTH("Compress", "_contrib_boolean_mask", read_compress, write_boolean_mask),

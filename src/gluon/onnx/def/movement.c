@@ -259,10 +259,12 @@ static mx_code read_cast(mx_onnx_in *n)
     const mx_onnx_type *type =
         n->op[4] == 'L' ? mx_onnx_in_type(n, 1) : mx_onnx_type_of(mx_onnx_int(n, "to", 0)); /* CastLike */
     const bool held = type && type->dtype != type->held, small = held && type->held == MX_FLOAT32;
-    if (!type || type->held == MX_DTYPE_NONE || small)
+    if (!type || type->held == MX_DTYPE_NONE)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "a cast to %s; there are no such arrays",
                             type ? type->name : "an unknown type");
-    n->out[0] = held ? mx_onnx_wrapped(n->in[0], type) : mx_cast(n->in[0], .dtype = type->dtype);
+    n->out[0] = small  ? mx_onnx_small_floats(n->in[0], type, mx_onnx_int(n, "saturate", 1))
+                : held ? mx_onnx_wrapped(n->in[0], type)
+                       : mx_cast(n->in[0], .dtype = type->dtype);
     n->out_type[0] = held ? type->code : 0;
     return MX_OK;
 }

@@ -43,13 +43,14 @@ static mx_code read_quantize(mx_onnx_in *n)
     const mx_onnx_type *type =
         mx_onnx_given(n, 2) ? mx_onnx_in_type(n, 2) : mx_onnx_type_of(wanted ? wanted : MX_ONNX_UINT8);
     double low, high;
-    if (!mx_onnx_range(type, &low, &high))
-        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "only integers are supported");
-    mx_array *y =
-        mx_rint(mx_div(mx_onnx_cast(n->in[0], MX_FLOAT32), blocked(n, mx_onnx_cast(n->in[1], MX_FLOAT32), axis)));
+    const bool whole = mx_onnx_range(type, &low, &high);
+    if (!whole && (!type || type->dtype == type->held))
+        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "only integers and small floats are supported");
+    mx_array *y = mx_div(mx_onnx_cast(n->in[0], MX_FLOAT32), blocked(n, mx_onnx_cast(n->in[1], MX_FLOAT32), axis));
+    y = whole ? mx_rint(y) : y;
     if (mx_onnx_given(n, 2))
         y = mx_add(y, blocked(n, mx_cast(n->in[2], .dtype = MX_FLOAT32), axis));
-    n->out[0] = rounded(y, type);
+    n->out[0] = whole ? rounded(y, type) : mx_onnx_small_floats(y, type, mx_onnx_int(n, "saturate", 1));
     n->out_type[0] = type->dtype == type->held ? 0 : type->code;
     return MX_OK;
 }
@@ -140,9 +141,57 @@ static mx_code read_qlinear_matmul(mx_onnx_in *n)
     return MX_OK;
 }
 
+/* A convolution of numbers without their zero points; zeros per filter are in rows. */
+static mx_array *convolved(mx_onnx_in *n, mx_array *x, mx_array *w, mx_array *bias)
+{
+    mx_array *in[3] = {x, w, bias ? mx_onnx_cast(bias, MX_FLOAT64) : MX_NONE}, *out[1] = {NULL};
+    mx_onnx_in call = *n;
+    call.in = in;
+    call.n_in = 3;
+    call.out = out;
+    return x && w && !mx_onnx_read_conv(&call) ? out[0] : NULL;
+}
+
+/* Weights minus their zero points, which may be one per filter. */
+static mx_array *filters(mx_onnx_in *n, int w, int zero)
+{
+    mx_array *y = mx_cast(n->in[w], .dtype = MX_FLOAT64);
+    if (!mx_onnx_given(n, zero))
+        return y;
+    mx_dims shape = {.n = n->in[w]->ndim, .d = {-1}};
+    for (int i = 1; i < shape.n; i++)
+        shape.d[i] = 1;
+    return mx_sub(y, mx_reshape(mx_cast(n->in[zero], .dtype = MX_FLOAT64), .shape = shape));
+}
+
+static mx_code read_conv_integer(mx_onnx_in *n)
+{
+    n->out[0] = mx_onnx_cast(convolved(n, shifted(n, 0, 2, false), filters(n, 1, 3), NULL), MX_INT32);
+    return MX_OK;
+}
+
+/* x, its scale and zero; w, its scale and zero; those of the result; a bias */
+static mx_code read_qlinear_conv(mx_onnx_in *n)
+{
+    if (n->n_in < 8 || mx_onnx_rank(n, 0) < 3)
+        return mx_has_error() ? mx_error_code()
+                              : mx_onnx_fail(n, MX_ERR_FILE, "it has %d inputs, wanted 8 or 9", n->n_in);
+    mx_array *y = convolved(n, shifted(n, 0, 2, false), filters(n, 3, 5), mx_onnx_given(n, 8) ? n->in[8] : NULL);
+    mx_array *scale = mx_div(mx_mul(mx_cast(n->in[1], .dtype = MX_FLOAT64), mx_cast(n->in[4], .dtype = MX_FLOAT64)),
+                             mx_cast(n->in[6], .dtype = MX_FLOAT64));
+    mx_dims shape = {.n = n->in[0]->ndim - 1, .d = {-1}};
+    for (int i = 1; i < shape.n; i++)
+        shape.d[i] = 1;
+    y = mx_add(mx_rint(mx_mul(y, mx_reshape(scale, .shape = shape))), mx_cast(n->in[7], .dtype = MX_FLOAT64));
+    n->out[0] = rounded(y, mx_onnx_in_type(n, 7));
+    return MX_OK;
+}
+
 const mx_onnx_row mx_onnx_quantize[] = {READ("QuantizeLinear", read_quantize),
                                         READ("DequantizeLinear", read_dequantize),
                                         READ("DynamicQuantizeLinear", read_dynamic),
                                         BOTH("MatMulInteger", "_integer_dot", read_matmul_integer, write_integer_dot),
                                         READ("QLinearMatMul", read_qlinear_matmul),
+ READ("ConvInteger", read_conv_integer),
+ READ("QLinearConv", read_qlinear_conv),
                                         {0}};

@@ -269,6 +269,47 @@ static mx_code write_blocks(mx_onnx_out *o)
     return mx_onnx_done(o);
 }
 
+/* Zeros before and after, as many as are missing. */
+static mx_array *centred(mx_array *x, int64_t axis, int64_t size, int64_t wanted)
+{
+    if (wanted <= size) {
+        const int64_t begin = (size - wanted) / 2;
+        return wanted == size ? x : mx_slice_axis(x, .axis = axis, .begin = begin, .end = begin + wanted);
+    }
+    const int64_t before = (wanted - size) / 2, after = wanted - size - before;
+    mx_array *zero = mx_zeros_like(mx_slice_axis(x, .axis = axis, .begin = 0, .end = 1)), *parts[3];
+    int n = 0;
+    if (before)
+        parts[n++] = mx_repeat(zero, .repeats = before, .axis = axis);
+    parts[n++] = x;
+    if (after)
+        parts[n++] = mx_repeat(zero, .repeats = after, .axis = axis);
+    return mx_concat((mx_arrays){parts, n}, .num_args = n, .dim = axis);
+}
+
+static mx_code read_center(mx_onnx_in *n)
+{
+    mx_dims wanted, axes;
+    const int rank = mx_onnx_rank(n, 0);
+    if (rank < 0 || !mx_onnx_dims(n, 1, &wanted) || !mx_onnx_ints(n, "axes", &axes))
+        return mx_error_code();
+    if (wanted.n != (axes.n < 0 ? rank : axes.n))
+        return mx_onnx_fail(n, MX_ERR_FILE, "the shape has %d numbers, wanted one per axis", wanted.n);
+    mx_array *x = n->in[0];
+    for (int i = 0; x && i < wanted.n; i++) {
+        int64_t axis = axes.n < 0 ? i : axes.d[i];
+        if (!mx_onnx_axis(n, &axis, rank))
+            return mx_error_code();
+        const int64_t size = x->shape[axis];
+        if (size < 1 || wanted.d[i] < 1 || wanted.d[i] > (1 << 26))
+            return mx_onnx_fail(n, MX_ERR_SHAPE, "axis %d has the size %lld, wanted %lld", (int)axis, (long long)size,
+                                (long long)wanted.d[i]);
+        x = centred(x, axis, size, wanted.d[i]);
+    }
+    n->out[0] = x == n->in[0] ? mx_copy(x) : x;
+    return MX_OK;
+}
+
 const mx_onnx_row mx_onnx_repeat_rows[] = {
     BOTH("Tile", "tile", read_tile, write_tile, .constants = 2),
     BOTH("Expand", "broadcast_to", read_expand, write_broadcast_to, .constants = 2),
@@ -278,4 +319,5 @@ const mx_onnx_row mx_onnx_repeat_rows[] = {
     BOTH("Pad", "Pad", read_pad, write_pad, .constants = 14),
     BOTH("DepthToSpace", "depth_to_space", read_blocks, write_blocks),
     BOTH("SpaceToDepth", "space_to_depth", read_blocks, write_blocks),
+    READ("CenterCropPad", read_center, .constants = 2),
     {0}};

@@ -86,6 +86,25 @@ static mx_code write_sort(mx_onnx_out *o)
     return put_topk(o, x, size, axis, a->is_ascend, indices ? NULL : o->out[0], indices ? o->out[0] : NULL);
 }
 
+/* x moved by some places along an axis, ones before it. */
+static mx_array *moved(mx_array *x, int64_t axis, int64_t size, int64_t by)
+{
+    mx_array *head = mx_ones_like(mx_slice_axis(x, .axis = axis, .begin = 0, .end = by));
+    mx_array *rest = mx_slice_axis(x, .axis = axis, .begin = 0, .end = size - by);
+    return mx_concat(MX_ARRAYS(head, rest), .num_args = 2, .dim = axis);
+}
+
+/* Products of 1, 2, 4 ... elements up to each one; before: without the element itself. */
+static mx_array *products(mx_onnx_in *n, mx_array *x, int64_t axis, bool before)
+{
+    const int64_t size = x ? x->shape[axis] : -1;
+    if (size < 1)
+        return mx_has_error() ? NULL : (mx_onnx_fail(n, MX_ERR_SHAPE, "the size of its axis is not known"), NULL);
+    for (int64_t by = 1; x && by < size; by *= 2)
+        x = mx_mul(x, moved(x, axis, size, by));
+    return !before ? x : size > 1 ? moved(x, axis, size, 1) : mx_ones_like(x);
+}
+
 static mx_code read_cumsum(mx_onnx_in *n)
 {
     double axis;
@@ -97,8 +116,13 @@ static mx_code read_cumsum(mx_onnx_in *n)
         return mx_error_code();
     const bool back = mx_onnx_int(n, "reverse", 0), before = mx_onnx_int(n, "exclusive", 0);
     mx_array *x = back ? mx_reverse(n->in[0], .axis = MX_DIMS(k)) : n->in[0];
-    mx_array *y = mx_cumsum(x, .axis = k, .dtype = (mx_dtype)n->in[0]->dtype);
-    y = before ? mx_sub(y, x) : y;
+    mx_array *y;
+    if (n->op[3] == 'P')
+        y = products(n, x, k, before);
+    else {
+        y = mx_cumsum(x, .axis = k, .dtype = (mx_dtype)n->in[0]->dtype);
+        y = before ? mx_sub(y, x) : y;
+    }
     n->out[0] = back ? mx_reverse(y, .axis = MX_DIMS(k)) : y;
     return MX_OK;
 }
@@ -118,4 +142,5 @@ const mx_onnx_row mx_onnx_sort[] = {
     WRITE(NULL, "sort", write_sort),
     WRITE(NULL, "argsort", write_sort),
     BOTH("CumSum", "_np_cumsum", read_cumsum, write_cumsum, .constants = 2),
+    READ("CumProd", read_cumsum, .constants = 2),
     {0}};
