@@ -595,6 +595,15 @@ static void test_custom(void **state)
 {
     (void)state;
     const char *key = "factor", *value = "3";
+    for (int missing = 0; missing < 6; missing++) { /* a class lacks one of its parts */
+        const mx_custom_class lacking = {.op_type = missing == 0 ? NULL : "test_lacking",
+                                         .create = missing == 1 ? NULL : scale_create,
+                                         .names = missing == 2 ? NULL : scale_names,
+                                         .infer = missing == 3 ? NULL : scale_infer,
+                                         .forward = missing == 4 ? NULL : scale_forward};
+        assert_int_equal(mx_custom_register(missing == 5 ? NULL : &lacking), MX_ERR_ARGUMENT);
+        mx_error_clear();
+    }
     assert_int_equal(mx_custom_register(&(mx_custom_class){.op_type = "test_scale",
                                                            .create = scale_create,
                                                            .release = scale_release,

@@ -203,6 +203,18 @@ static void test_table(void **state)
     mx_json_free(root);
     text = mx_profiler_table(.reset = true);
     assert_non_null(strstr(text, "softmax"));
+    const char *lines = strstr(text, "\n----"); /* under every word of the header, as long as the word */
+    assert_non_null(lines);
+    int words = 0;
+    for (const char *p = lines + 1; *p != '\n'; p++)
+        words += *p == '-' && p[-1] != '-';
+    assert_int_equal(words, 6);
+    assert_null(mx_profiler_table_make(NULL));
+    assert_int_equal(mx_error_code(), MX_ERR_ARGUMENT);
+    mx_error_clear();
+    assert_null(mx_profiler_table(.sort_by = NULL));
+    assert_int_equal(mx_error_code(), MX_ERR_ARGUMENT);
+    mx_error_clear();
     assert_null(strstr(mx_profiler_table(), "softmax"));
     assert_null(mx_profiler_table(.sort_by = "beauty"));
     assert_int_equal(mx_error_code(), MX_ERR_ARGUMENT);

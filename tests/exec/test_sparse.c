@@ -165,6 +165,9 @@ static void refusals(void **state)
     assert_error(MX_ERR_ARGUMENT, "tostype('default')");
     assert_null(mx_array_data(small_csr()));
     assert_error(MX_ERR_ARGUMENT, "tostype('default')");
+    assert_string_equal(mx_stype_name(MX_CSR), "csr");
+    assert_string_equal(mx_stype_name((mx_stype)-1), "unknown");
+    assert_string_equal(mx_stype_name((mx_stype)(MX_CSR + 1)), "unknown");
     assert_null(mx_elemwise_add(two_rows(), small_csr()));
     assert_error(MX_ERR_SHAPE, "elemwise_add");
 }

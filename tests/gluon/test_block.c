@@ -566,6 +566,8 @@ static void test_taken_copies(void **state)
     check_shape(mx_call(net, check_array(MX_DIMS(4, 5), 2)), MX_DIMS(4, 2));
     check_shape(mx_call(net, mx_variable("data", .shape = MX_DIMS(4, 5))), MX_DIMS(4, 2));
     check_no_error();
+    assert_null(mx_parameter_rows(p, mx_variable("rows")));
+    check_error(MX_ERR_STATE, mx_parameter_name(p), "graph");
     assert_int_equal(mx_parameter_take(p, (mx_arrays){NULL, 0}), MX_OK);
     assert_false(mx_parameter_ready(p));
     assert_int_equal(mx_parameter_replace_shape(p, MX_DIMS(5, 0)), MX_OK);

@@ -193,9 +193,15 @@ static void every_row_does_what_it_says(void **state)
             k++;
         if (k == n)
             fail_msg("initializer %s has no test", mx_class_name(mx_class_at(i)));
-        MX_SCOPE;
-        expectations[k].check();
-        assert_int_equal(mx_check(expectations[k].name), 0);
+        int64_t live = 0;
+        for (int round = 0; round < 3; round++) { /* what one leaves behind, the next must not */
+            mx_scoped()
+                expectations[k].check();
+            assert_int_equal(mx_check(expectations[k].name), 0);
+            if (round == 2)
+                assert_int_equal(mx_alloc_get_stats().live_blocks, live);
+            live = mx_alloc_get_stats().live_blocks;
+        }
     }
 }
 

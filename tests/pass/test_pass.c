@@ -47,6 +47,8 @@ static mx_array *copies(mx_array *x)
 }
 static mx_array *twice(mx_array *x) { return mx_add(mx_softmax(x), mx_softmax(x)); }
 static mx_array *unused(mx_array *x) { return mx_softmax(x), mx_exp(x); }
+/* Only the shape of the first step's result is needed. */
+static mx_array *shape_alone(mx_array *x) { return mx_mul(x, mx_ones_like(mx_exp(x))); }
 static mx_array *constants(mx_array *x)
 {
     mx_array *c = mx_sqrt(mx_mul_scalar(mx_ones(.shape = MX_DIMS(2, 3)), .scalar = 4));
@@ -77,9 +79,32 @@ static void simplification(void **state)
     assert_int_equal(count(planned(&f, x, 0), "softmax"), 1);
     f = unused;
     assert_int_equal(steps(planned(&f, x, 0)), 1);
+    f = shape_alone;
+    assert_int_equal(count(planned(&f, x, 0), "exp"), 0);
     f = constants;
     mx_block *block = planned(&f, x, 0);
     assert_int_equal(steps(block), 1);
+}
+
+/* What a plan keeps of its parameters is freed with it. */
+static void prepared_values_are_freed(void **state)
+{
+    (void)state;
+    int64_t live = 0;
+    for (int i = 0; i < 5; i++) {
+        mx_scoped() {
+            mx_block *net = mx_hybrid_sequential(mx_conv2d(4, MX_DIMS(3, 3)), mx_batch_norm());
+            mx_initialize(net, mx_xavier(), mx_cpu(0));
+            mx_hybridize(net);
+            for (int k = 0; k < 3; k++)
+                mx_call(net, check_array(MX_DIMS(2, 3, 6, 6), k));
+            check_no_error();
+            assert_true(mx_hybrid_last(net)->memory.prepared > 0);
+        }
+        if (i == 2)
+            live = mx_alloc_get_stats().live_blocks;
+    }
+    assert_int_equal(mx_alloc_get_stats().live_blocks, live);
 }
 
 static void pointwise_chains(void **state)
@@ -188,7 +213,8 @@ static void the_verifier_notices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(simplification), cmocka_unit_test(pointwise_chains),   cmocka_unit_test(pooling_before_relu),
+        cmocka_unit_test(simplification), cmocka_unit_test(prepared_values_are_freed),
+        cmocka_unit_test(pointwise_chains),   cmocka_unit_test(pooling_before_relu),
         cmocka_unit_test(joined_layers),  cmocka_unit_test(dumps_are_readable), cmocka_unit_test(the_verifier_notices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

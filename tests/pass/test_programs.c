@@ -164,12 +164,19 @@ static const struct network {
     int channels, side;
     mx_dtype dtype;
     int batch; /* no elements are computed: it may be large */
-} networks[] = {
-    {"lenet", lenet, 1, 14, MX_FLOAT32, BATCH},         {"pooled", pooled, 1, 18, MX_FLOAT32, BATCH},
-    {"mixed", mixed, 3, 16, MX_FLOAT32, BATCH},         {"mixed16", mixed, 3, 16, MX_FLOAT16, BATCH},
-    {"attention", attention, 1, 14, MX_FLOAT32, BATCH}, {"attention16", attention, 1, 14, MX_FLOAT16, BATCH},
-    {"resnet_v1", residual, 3, 224, MX_FLOAT32, 1024},  {"resnet_v2", residual_first, 3, 224, MX_FLOAT32, 1024},
-    {"mobilenet", separable, 3, 32, MX_FLOAT32, BATCH}, {"squeezenet", fired, 3, 224, MX_FLOAT32, BATCH}};
+} networks[] = {{"lenet", lenet, 1, 14, MX_FLOAT32, BATCH},
+                {"pooled", pooled, 1, 18, MX_FLOAT32, BATCH},
+                {"lenet16", lenet, 3, 14, MX_FLOAT16, BATCH},
+                {"pooled16", pooled, 3, 18, MX_FLOAT16, BATCH},
+                {"lenet64", lenet, 1, 14, MX_FLOAT64, BATCH},
+                {"mixed", mixed, 3, 16, MX_FLOAT32, BATCH},
+                {"mixed16", mixed, 3, 16, MX_FLOAT16, BATCH},
+                {"attention", attention, 1, 14, MX_FLOAT32, BATCH},
+                {"attention16", attention, 1, 14, MX_FLOAT16, BATCH},
+                {"resnet_v1", residual, 3, 224, MX_FLOAT32, 1024},
+                {"resnet_v2", residual_first, 3, 224, MX_FLOAT32, 1024},
+                {"mobilenet", separable, 3, 32, MX_FLOAT32, BATCH},
+                {"squeezenet", fired, 3, 224, MX_FLOAT32, BATCH}};
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
 /* ---- a program as a line ---------------------------------------------------------------------------------------------- */
@@ -312,9 +319,21 @@ static void test_programs(void **state)
                  different);
 }
 
+static void ignore(const char *line) { (void)line; }
+
+/* Whatever a program and its plan allocate is freed with them. */
+static void test_leaks(void **state)
+{
+    (void)state;
+    each_program(ignore);
+    const int64_t before = mx_alloc_get_stats().live_blocks;
+    each_program(ignore);
+    assert_int_equal(mx_alloc_get_stats().live_blocks, before);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_programs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_programs), cmocka_unit_test(test_leaks)};
     if (argc < 2 || strcmp(argv[1], "-w"))
         return cmocka_run_group_tests(tests, NULL, NULL);
     file = fopen(FILE_NAME, "w");

@@ -722,3 +722,75 @@ def test_casts_of_other_counts():
     with mx.util.np_shape(True):
         refused(lambda: nd.dot(nd.ones(()), nd.ones(3)), "dot", "at least one axis")
         refused(lambda: nd.dot(nd.ones(3), nd.ones(())), "dot", "at least one axis")
+
+
+def test_rows_by_a_table_of_numbers():
+    store, out = mx.kv.create("local"), nd.sparse.zeros("row_sparse", (5, 2))
+    store.init("w", nd.arange(0, 10).reshape((5, 2)))
+    store.row_sparse_pull("w", out=out, row_ids=nd.array([[4, 1], [1, 3]]))
+    assert out.indices.asnumpy().tolist() == [1, 3, 4] and out.data.asnumpy().tolist() == [[2, 3], [6, 7], [8, 9]]
+
+
+def test_states_of_stacked_cells():
+    stack = mx.gluon.rnn.SequentialRNNCell()
+    stack.add(mx.gluon.rnn.LSTMCell(3))
+    stack.add(mx.gluon.rnn.GRUCell(4))
+    assert [info["shape"] for info in stack.state_info(2)] == [(2, 3), (2, 3), (2, 4)]
+    assert [state.shape for state in stack.begin_state(batch_size=2)] == [(2, 3), (2, 3), (2, 4)]
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_loops_over_the_numbers_of_a_vector(hybrid):
+    """Rows of a recorded vector have the shape that rows of a plain one have."""
+    seen = []
+
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            def body(row, state):
+                seen.append(getattr(row, "shape", None))
+                return row * 2 + state, state + row
+            return F.contrib.foreach(body, x, F.zeros((1,)))[0]
+
+    net = Net()
+    if hybrid:
+        net.hybridize()
+    x = nd.array([1, 2, 3])
+    plain = net(x)
+    x.attach_grad()
+    with autograd.record():
+        y = net(x * 1)
+    y.backward()
+    assert y.shape == plain.shape and (y.asnumpy() == plain.asnumpy()).all() and x.grad.asnumpy().tolist() == [4, 3, 2]
+    assert hybrid or set(seen) == {(1,)}
+
+
+def test_vectors_that_fused_layers_cannot_fill():
+    fused = mx.init.FusedRNN(mx.init.One(), num_hidden=3, num_layers=2, mode="lstm")
+
+    def start(name, array):
+        mx.init.Zero()(mx.init.InitDesc(name, attrs={"__init__": fused.dumps()}), array)
+
+    length = 4 * 3 * (5 + 3 + 2 + 3 + 3 + 2)
+    x = nd.zeros(length)
+    start("lstm_parameters", x)
+    assert x.asnumpy()[:60].min() == 1
+    for wrong in (length + 1, length - 1, 12, 4 * 3 * 12, 4 * 3 * 13):
+        refused(lambda: start("lstm_parameters", nd.zeros(wrong)))
+
+
+def test_numbers_in_messages_about_indices():
+    refused(lambda: nd.sparse.row_sparse_array((nd.ones((1, 2)), nd.array([5])), shape=(4, 2)).asnumpy(), "5", "0 to 3")
+    refused(lambda: nd.sparse.csr_matrix((nd.ones(1), nd.array([7]), nd.array([0, 1])), shape=(1, 6)).asnumpy(), "7", "0 to 5")
+
+
+def test_slopes_of_a_vector():
+    x, slope = onp.array([-2.0, 3.0, -4.0]), onp.array([0.5, 0.25, 0.125])
+    a, g = nd.array(x), nd.array(slope)
+    a.attach_grad()
+    g.attach_grad()
+    with autograd.record():
+        y = nd.LeakyReLU(a, g, act_type="prelu")
+        first = autograd.grad(y, [a], create_graph=True)[0]
+    assert (y.asnumpy() == onp.where(x > 0, x, slope * x)).all() and (first.asnumpy() == onp.where(x > 0, 1, slope)).all()
+    first.backward()
+    assert (g.grad.asnumpy() == (x < 0)).all()
