@@ -357,8 +357,8 @@ static mx_code no_states(void *user, mx_arrays data, mx_arrays states, mx_arrays
 }
 static mx_code failing(void *user, mx_arrays data, mx_arrays states, mx_arrays *outputs, mx_arrays *next)
 {
-    (void)user, (void)data, (void)states, (void)outputs, (void)next;
-    return MX_ERR_CALLBACK;
+    (void)data, (void)states, (void)outputs, (void)next;
+    return user ? *(const mx_code *)user : MX_ERR_CALLBACK;
 }
 static mx_code unused(void *user, mx_arrays data, mx_arrays states, mx_arrays *outputs, mx_arrays *next)
 {
@@ -376,8 +376,14 @@ static void test_errors(void **state)
     assert_error("body is NULL");
     assert_true(mx_foreach(failing, NULL, MX_ARRAYS(x), MX_ARRAYS(h)).failed);
     assert_error("foreach");
-    assert_true(mx_foreach(failing, NULL, MX_ARRAYS(v), MX_ARRAYS(h)).failed);
-    assert_error("foreach");
+    for (int symbolic = 0; symbolic < 2; symbolic++) { /* a code without an error, on arrays and on symbols */
+        mx_code codes[] = {MX_ERR_STATE, MX_ERR_MEMORY};
+        for (int k = 0; k < 2; k++) {
+            assert_true(mx_foreach(failing, &codes[k], MX_ARRAYS(symbolic ? v : x), MX_ARRAYS(h)).failed);
+            assert_int_equal(mx_error_code(), k ? MX_ERR_MEMORY : MX_ERR_CALLBACK);
+            assert_error("foreach");
+        }
+    }
     assert_true(mx_foreach(no_states, NULL, MX_ARRAYS(v), MX_ARRAYS(h)).failed);
     assert_error("states");
     assert_true(mx_foreach(unused, NULL, MX_ARRAYS(v), MX_ARRAYS(h)).failed);

@@ -602,9 +602,37 @@ static void test_endings(void **state)
     assert_true(calls_of("clip", false) > calls_of("clip", true));
 }
 
+/* Elements are set on the device: from there, from the host, from other types, repeated to the shape. */
+static void test_setting(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    const float row[] = {1, -2, 3}, table[] = {1, 2, 3, 4, 5, 6};
+    for (int from = 0; from < 2; from++)
+        for (int type = 0; type < 3; type++) {
+            const mx_dtype dtype = type == 0 ? MX_FLOAT32 : type == 1 ? MX_INT32 : MX_FLOAT64;
+            mx_array *x = mx_empty(MX_DIMS(2, 3), MX_FLOAT32, mx_gpu(0)),
+                     *y = mx_empty(MX_DIMS(2, 3), MX_FLOAT32, mx_gpu(0));
+            mx_array *one = mx_cast(mx_array_from(MX_DIMS(3), MX_FLOAT32, row), .dtype = dtype);
+            mx_array *all = mx_cast(mx_array_from(MX_DIMS(2, 3), MX_FLOAT32, table), .dtype = dtype);
+            assert_int_equal(mx_array_set(x, there(one, from ? mx_gpu(0) : mx_cpu(0))), MX_OK);
+            assert_int_equal(mx_array_set(y, there(all, from ? mx_gpu(0) : mx_cpu(0))), MX_OK);
+            check_no_error();
+            check_near(there(x, mx_cpu(0)), MX_DIMS(2, 3), (double[]){1, -2, 3, 1, -2, 3}, 0);
+            check_near(there(y, mx_cpu(0)), MX_DIMS(2, 3), (double[]){1, 2, 3, 4, 5, 6}, 0);
+        }
+    size_t now = 0, most = 0;
+    assert_int_equal(mx_memory_used(mx_gpu(0), &now, &most), MX_ERR_UNSUPPORTED);
+    check_error(MX_ERR_UNSUPPORTED, "gpu");
+    assert_int_equal(mx_memory_info(mx_gpu(0), &now, &most), MX_ERR_UNSUPPORTED);
+    check_error(MX_ERR_UNSUPPORTED, "gpu");
+    assert_int_equal(mx_memory_used(mx_gpu(0), NULL, &most), MX_ERR_ARGUMENT);
+    check_error(MX_ERR_ARGUMENT, "now is NULL");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_network), cmocka_unit_test(test_residual_network),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_setting), cmocka_unit_test(test_small_network), cmocka_unit_test(test_residual_network),
                                        cmocka_unit_test(test_pictures), cmocka_unit_test(test_gradients_of_relu),
                                        cmocka_unit_test(test_capabilities), cmocka_unit_test(test_no_capability),
                                        cmocka_unit_test(test_endings)};

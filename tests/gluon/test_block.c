@@ -574,6 +574,27 @@ static void test_taken_copies(void **state)
     assert_int_equal(mx_parameter_shape(p).d[0], 5);
 }
 
+/* A dictionary that gets other parameters lets go of those that it had. */
+static void test_replaced_parameters(void **state)
+{
+    (void)state;
+    int64_t live = 0;
+    for (int i = 0; i < 4; i++) {
+        mx_scoped() {
+            mx_params *params = mx_collect_params(mx_dense(2, .in_units = 3)),
+                      *others = mx_collect_params(mx_dense(2, .in_units = 3));
+            mx_parameter *const all[] = {mx_params_at(others, 0), mx_params_at(others, 1)};
+            assert_int_equal(mx_params_set(params, 2, (const char *const[]){"a", "b"}, all), MX_OK);
+            assert_int_equal(mx_params_set(params, 1, (const char *const[]){"c"}, all), MX_OK);
+            assert_int_equal(mx_params_count(params), 1);
+            assert_ptr_equal(mx_params_at(params, 0), all[0]);
+        }
+        if (i == 1)
+            live = mx_alloc_get_stats().live_blocks;
+    }
+    assert_int_equal(mx_alloc_get_stats().live_blocks, live);
+}
+
 static void test_shared_type(void **state)
 {
     (void)state;
@@ -595,7 +616,7 @@ int main(void)
         cmocka_unit_test(test_initialize_again), cmocka_unit_test(test_grad_req), cmocka_unit_test(test_contexts), cmocka_unit_test(test_cast),
         cmocka_unit_test(test_cast_batch_norm), cmocka_unit_test(test_hooks), cmocka_unit_test(test_many_hooks), cmocka_unit_test(test_apply), cmocka_unit_test(test_user_blocks),
         cmocka_unit_test(test_text), cmocka_unit_test(test_summary), cmocka_unit_test(test_missing_inputs),
-        cmocka_unit_test(test_taken_copies), cmocka_unit_test(test_shared_type),
+        cmocka_unit_test(test_taken_copies), cmocka_unit_test(test_replaced_parameters), cmocka_unit_test(test_shared_type),
     };
     return cmocka_run_group_tests_name("blocks", tests, NULL, NULL);
 }

@@ -30,8 +30,8 @@ TEXTS = re.compile(r"src/op/formula/|src/op/emit")
 
 # Code that the tests which are run here cannot reach: it needs several processes (tests/distributed), a GPU (make test-gpu), or an
 # instruction level with wide vectors.
-OUTSIDE = re.compile(r"src/gluon/train/(buckets|sync_norm|trainer_shard|trainer_sync)\.c|src/pass/(classes|roles|recompute|norm_parts)\.c|"
-                     r"src/exec/(plan/capture|device_sum)\.c|src/cpu/kernels/blocked/|src/pass/(layout\w*|residual)\.c")
+OUTSIDE = re.compile(r"src/gluon/train/(buckets\w*|dist|wire|sync_norm|trainer_shard|trainer_sync)\.c|"
+                     r"src/exec/(plan/capture|device_sum)\.c|src/cpu/kernels/blocked/")
 
 
 def equivalent():
@@ -233,22 +233,27 @@ def report(options):
     for entry in lines(os.path.join(options.work, "results.jsonl")):
         if entry["unit"] or not results.get(entry["id"], {}).get("unit"):
             results[entry["id"]] = entry
-    excused, counts, folders = equivalent(), {}, {}
+    excused, counts, folders, again = equivalent(), {}, {}, {}
     for mutant in mutants:
         result = results.get(mutant["id"], {"outcome": "not run", "unit": None})
-        reason = excused.get((mutant["file"], mutant["kind"], mutant["part"], mutant["code"]))
-        outcome = "noticed" if result["unit"] else "equivalent" if reason else result["outcome"]
+        reason = excused.get((mutant["file"], mutant["kind"], mutant["part"], mutant["code"]), "")
+        outcome = "noticed" if result["unit"] else "outside" if reason.startswith("outside") else "equivalent" if reason else result["outcome"]
         outcome = "outside" if OUTSIDE.search(mutant["file"]) else outcome
-        counts[outcome] = counts.get(outcome, 0) + 1
-        folder = folders.setdefault(re.match(r"src/(\w+(/\w+)?)/", mutant["file"]).group(1), [0, 0])
-        folder[0] += outcome == "noticed"
-        folder[1] += outcome not in ("equivalent", "outside", "not run")
-        if outcome not in ("noticed", "equivalent", "outside", "not run"):
+        tally = again if mutant.get("again") else counts
+        tally[outcome] = tally.get(outcome, 0) + 1
+        judged = outcome not in ("equivalent", "outside", "not run")
+        if judged and outcome != "noticed":
             print(f"{outcome}: {mutant['file']}:{mutant['line']} :: {mutant['kind']} :: {mutant['part']} :: {mutant['code']}")
+        if not mutant.get("again"):
+            folder = folders.setdefault(re.match(r"src/(\w+(/\w+)?)/", mutant["file"]).group(1), [0, 0])
+            folder[0] += outcome == "noticed"
+            folder[1] += judged
     for name, (noticed, all_of_them) in sorted(folders.items()):
         print(f"{name:24} {noticed:4} of {all_of_them}")
     judged = sum(number for outcome, number in counts.items() if outcome not in ("equivalent", "outside", "not run"))
     print(counts)
+    if again:
+        print(f"tried again: {again}")
     print(f"noticed: {counts.get('noticed', 0)} of {judged}, {100 * counts.get('noticed', 0) / max(judged, 1):.1f} %")
 
 

@@ -1,6 +1,6 @@
 """The tests as units that can be run one by one: operators' samples, cmocka tests, Python tests in forked processes.
 
-A unit's name is `ops:NAME`, `accuracy:NAME`, `c:PROGRAM:TEST` or `py:NODE`.  SPDX-License-Identifier: Apache-2.0
+A unit's name is `ops:NAME`, `accuracy:NAME`, `emit:NAME` (the operator as C text, compiled and run), `c:PROGRAM:TEST` or `py:NODE`.  SPDX-License-Identifier: Apache-2.0
 """
 import mmap
 import os
@@ -79,6 +79,8 @@ class Programs:
             return self.run_program([os.path.join(self.folder, "test_op_ops"), program], seconds)
         if kind == "accuracy":
             return self.run_program([os.path.join(self.folder, "accuracy"), "-n", "1", "-c", TABLE, program], seconds)
+        if kind == "emit":
+            return self.run_program([os.path.join(self.folder, "test_gluon_compile_c"), program], seconds)
         path = os.path.join(self.folder, program)
         return self.run_program([path], seconds, LD_PRELOAD=self.filter, CMOCKA_ONLY=test[0])
 
@@ -88,6 +90,8 @@ class Programs:
         for name in operators:
             yield f"ops:{name}"
             yield f"accuracy:{name}"
+            if not name.startswith("_backward"):
+                yield f"emit:{name}"
         for folder in ("base", "ndarray", "op", "cpu", "graph", "pass", "exec", "gluon"):
             for name in sorted(os.listdir(os.path.join(root, folder))):
                 program = name.replace("test_", f"test_{folder}_", 1)[:-2]

@@ -261,6 +261,14 @@ static void test_by_contents(void **state)
         snprintf(name, sizeof name, "x.%s", suffixes[i]);
         snprintf(path, sizeof path, "%s", path_of(name));
         assert_string_equal(mx_save_format(path), suffixes[i]);
+        assert_int_equal(mx_save(path, (mx_arrays){list, 2}, names), MX_OK);
+        const int first = dup(0); /* looking at a file leaves none open */
+        close(first);
+        for (int k = 0; k < 4; k++)
+            assert_string_equal(mx_load_format(path), suffixes[i]);
+        const int next = dup(0);
+        close(next);
+        assert_int_equal(next, first);
         for (int named = 0; named < 2; named++) {
             assert_int_equal(mx_save(path, (mx_arrays){list, 2}, named ? names : NULL), MX_OK);
             assert_string_equal(mx_load_format(path), suffixes[i]);

@@ -107,6 +107,23 @@ static void prepared_values_are_freed(void **state)
     assert_int_equal(mx_alloc_get_stats().live_blocks, live);
 }
 
+/* A plan takes arrays of its own shapes and types. */
+static void other_shapes_are_refused(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    formula f = chain;
+    mx_block *block = planned(&f, check_array(MX_DIMS(2, 3), 1), 0);
+    mx_plan *plan = mx_hybrid_last(block);
+    mx_frame *frame = mx_plan_frame(plan);
+    assert_non_null(frame);
+    assert_int_equal(mx_frame_bind(frame, 0, check_array(MX_DIMS(4, 3), 1)), MX_ERR_SHAPE);
+    check_error(MX_ERR_SHAPE, "expects (2, 3) of float32, got (4, 3) of float32");
+    assert_int_equal(mx_frame_bind(frame, 0, mx_cast(check_array(MX_DIMS(2, 3), 1), .dtype = MX_INT32)), MX_ERR_SHAPE);
+    check_error(MX_ERR_SHAPE, "expects (2, 3) of float32, got (2, 3) of int32");
+    mx_release(frame);
+}
+
 static void pointwise_chains(void **state)
 {
     (void)state;
@@ -213,7 +230,7 @@ static void the_verifier_notices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(simplification), cmocka_unit_test(prepared_values_are_freed),
+        cmocka_unit_test(simplification), cmocka_unit_test(prepared_values_are_freed), cmocka_unit_test(other_shapes_are_refused),
         cmocka_unit_test(pointwise_chains),   cmocka_unit_test(pooling_before_relu),
         cmocka_unit_test(joined_layers),  cmocka_unit_test(dumps_are_readable), cmocka_unit_test(the_verifier_notices),
     };

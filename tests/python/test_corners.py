@@ -794,3 +794,42 @@ def test_slopes_of_a_vector():
     assert (y.asnumpy() == onp.where(x > 0, x, slope * x)).all() and (first.asnumpy() == onp.where(x > 0, 1, slope)).all()
     first.backward()
     assert (g.grad.asnumpy() == (x < 0)).all()
+
+
+def test_blocks_with_long_names():
+    for length in (10, 126, 127, 128, 254, 255, 256, 1000):
+        net = type("N" * length, (mx.gluon.Block,), {})()
+        assert net.name.startswith("n" * min(length, 60)) and set(net.name.rstrip("0123456789")) == {"n"}
+
+
+def test_integers_are_drawn_too():
+    for start in (mx.init.Uniform(50), mx.init.Normal(50)):
+        for dtype in ("int32", "float64", "float32"):
+            x = nd.zeros((40, 50), dtype=dtype)
+            start(mx.init.InitDesc("a_weight"), x)
+            assert 10 < abs(x.asnumpy()).mean() < 60 and x.asnumpy().min() < -20 and x.asnumpy().max() > 20
+
+
+def test_a_function_replaces_the_optimizer_of_a_store():
+    store, calls = mx.kv.create("local"), []
+    store.init(3, nd.ones(2))
+    store.set_optimizer(mx.optimizer.SGD(learning_rate=1))
+    store._set_updater(lambda key, grad, weight: calls.append(key))
+    store.push(3, nd.ones(2))
+    out = nd.zeros(2)
+    store.pull(3, out=out)
+    assert calls == [3] and out.asnumpy().tolist() == [1, 1]
+
+
+def test_crops_outside_of_images():
+    image = nd.ones((8, 8, 3), dtype="uint8")
+    crop = mx.gluon.data.vision.transforms.CropResize
+    assert crop(0, 0, 2, 3)(image).shape == (3, 2, 3)
+    for wrong in ((-1, 0, 2, 2), (0, -1, 2, 2), (0, 0, 0, 2), (0, 0, 2, 0), (7, 0, 2, 2), (0, 7, 2, 2)):
+        with pytest.raises((ValueError, mx.MXNetError)):
+            crop(*wrong)(image).asnumpy()
+
+
+def test_texts_of_cells_with_dropout():
+    cell = mx.gluon.contrib.rnn.VariationalDropoutCell(mx.gluon.rnn.LSTMCell(3), drop_inputs=0.1, drop_states=0.2, drop_outputs=0.3)
+    assert "p_out = 0.3, p_state = 0.2" in repr(cell)
