@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "comm/meeting.h"
 #include "core.h"
 
 /* Work in the background: an NDArray that must not be used before wait(). */
@@ -219,8 +220,13 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* Threads that wait for each other (SyncBatchNorm of several contexts) let the others run. */
+static void *let_others_run(void) { return PyGILState_Check() ? PyEval_SaveThread() : NULL; }
+static void take_turn(void *state) { take_back(state); }
+
 int add_comm(PyObject *module)
 {
+    mx_meeting_around(let_others_run, take_turn);
     return PyType_Ready(&work_type) || PyModule_AddObjectRef(module, "CommWork", (PyObject *)&work_type)
                ? -1
                : PyModule_AddFunctions(module, functions);

@@ -23,9 +23,10 @@ MX_ATTRS(batch_norm_layer, BATCH_NORM_OPTIONS)
 
 #define SYNC_OPTIONS(X) \
     CHANNELS_OPTION(X) \
-    X(INT, num_devices, "None", "1..", "devices that share the statistics: as many as there are processes, or one; None: all processes") \
+    X(INT, num_devices, "None", "1..", "devices that share the statistics, of all processes together; each context of a process needs a thread of its own. None: one of each process") \
     NORM_OPTIONS(X)
 MX_ATTRS(sync_batch_norm_layer, SYNC_OPTIONS)
+#define MOST_CONTEXTS 1024 /* of one process */
 
 /* gamma, beta and the running statistics, of either kind of layer; o: its options. */
 #define ADD_PARAMETERS(self, o) \
@@ -83,22 +84,29 @@ static mx_array *forward_batch_norm_relu(mx_block *self, mx_arrays in) { return 
 
 /* ---- for several devices -------------------------------------------------------------------------------------------- */
 
+/* Of one process; -1 with an error. */
+static int contexts_of(const mx_block *self, int64_t devices)
+{
+    const int processes = mx_world_size();
+    if (devices == MX_NONE_INT || devices == 1)
+        return 1;
+    if (devices % processes == 0 && devices / processes <= MOST_CONTEXTS)
+        return (int)(devices / processes);
+    mx_fail(MX_ERR_ARGUMENT, "%s: num_devices=%lld cannot be divided among %d processes with up to %d contexts each",
+            self->class_name, (long long)devices, processes, MOST_CONTEXTS);
+    return -1;
+}
+
 static mx_code build_sync(mx_block *self)
 {
     MX_SCOPE;
     const mx_sync_batch_norm_layer_attrs *o = mx_options(self);
-    if (o->num_devices != MX_NONE_INT && o->num_devices != 1 && o->num_devices != mx_world_size())
-        return mx_fail(
-            MX_ERR_UNSUPPORTED,
-            "%s: num_devices=%lld, but statistics are shared between processes of one device each, of which "
-            "there are %d: calls on the contexts of one process run one after the other, and the first cannot "
-            "wait for the last; start one process per device (gluon run -n %lld -- ...), or use BatchNorm",
-            self->class_name, (long long)o->num_devices, mx_world_size(), (long long)o->num_devices);
-    mx_sync_batch_norm_attrs *a = mx_layer_prepare_op(self);
+    const int contexts = contexts_of(self, o->num_devices);
+    mx_sync_batch_norm_attrs *a = contexts > 0 ? mx_layer_prepare_op(self) : NULL;
     if (!a)
         return mx_error_code();
     a->eps = o->epsilon, a->momentum = o->momentum, a->fix_gamma = !o->scale;
-    a->use_global_stats = o->use_global_stats, a->ndev = 1, a->key = self->prefix;
+    a->use_global_stats = o->use_global_stats, a->ndev = contexts, a->key = self->prefix;
     return ADD_PARAMETERS(self, o);
 }
 
@@ -107,8 +115,9 @@ static mx_array *forward_sync(mx_block *self, mx_arrays in)
     mx_array *x = in.v[0];
     mx_array *inputs[] = {x, mx_own(self, 0, x), mx_own(self, 1, x), mx_own(self, 2, x), mx_own(self, 3, x)};
     const mx_sync_batch_norm_attrs *a = self->prepared;
-    if (mx_thread.modes.training && !a->use_global_stats && mx_world_size() > 1)
-        return mx_sync_norm(inputs, a->eps, a->momentum, a->fix_gamma);
+    const mx_sync_norm_options shared = {a->eps, a->momentum, a->fix_gamma, (int)a->ndev, a->key};
+    if (mx_thread.modes.training && !a->use_global_stats && (a->ndev > 1 || mx_world_size() > 1))
+        return mx_sync_norm(inputs, &shared);
     return mx_call_one(MX_OP("_contrib_SyncBatchNorm"), self->prepared, 5, inputs, NULL);
 }
 
@@ -119,8 +128,8 @@ static void print_sync(mx_block *self, mx_text *text)
     mx_text_add_number(text, a->eps);
     mx_text_add(text, ", momentum=");
     mx_text_add_number(text, a->momentum);
-    mx_text_print(text, ", fix_gamma=%s, use_global_stats=%s, ndev=1, key='%s', in_channels=",
-                  a->fix_gamma ? "True" : "False", a->use_global_stats ? "True" : "False", self->prefix);
+    mx_text_print(text, ", fix_gamma=%s, use_global_stats=%s, ndev=%d, key='%s', in_channels=",
+                  a->fix_gamma ? "True" : "False", a->use_global_stats ? "True" : "False", (int)a->ndev, self->prefix);
     mx_print_size(text, mx_parameter_shape(self->own.items[0]).d[0]);
     mx_text_add(text, ")");
 }
@@ -150,7 +159,7 @@ mx_class mx_classes_norm[] = {
     {.kind = MX_LAYER, .name = "BatchNorm", .node = "fwd", .doc = "normalises each channel over the batch", .schema = &batch_norm_layer_schema, .methods = &batch_norm},
     {.kind = MX_LAYER, .name = "BatchNormReLU", .node = "fwd", .doc = "BatchNorm followed by relu", .schema = &batch_norm_layer_schema, .methods = &batch_norm_relu,
      .c_name = "batch_norm_relu"},
-    {.kind = MX_LAYER, .name = "SyncBatchNorm", .node = "fwd", .doc = "normalises each channel over the batches of all processes", .schema = &sync_batch_norm_layer_schema,
+    {.kind = MX_LAYER, .name = "SyncBatchNorm", .node = "fwd", .doc = "normalises each channel over the batches of all processes, and of their contexts that run in threads of their own", .schema = &sync_batch_norm_layer_schema,
      .methods = &sync, .group = "contrib"},
     {0},
 };

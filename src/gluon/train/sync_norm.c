@@ -1,11 +1,12 @@
-/* Batch normalisation with the statistics of all processes, as a custom operator, so that it is part of plans, too.
+/* Batch normalisation with the statistics of all processes, and of the contexts of each that have threads of their own, as a custom
+ * operator, so that it is part of plans, too.
  *
- *     mean = sum(x) / n,  variance = sum((x - mean)^2) / n       sums over the batches of all processes
+ *     mean = sum(x) / n,  variance = sum((x - mean)^2) / n       sums over all batches
  *     y = gamma x' + beta,  x' = (x - mean) r,  r = 1 / sqrt(variance + eps)
  *     dx = gamma r (dy - sum(dy) / n - x' sum(dy x') / n)        sums likewise
- *     dgamma = sum(dy x'), dbeta = sum(dy)                       of this process: the trainer sums them
+ *     dgamma = sum(dy x'), dbeta = sum(dy)                       of this context: the trainer sums them
  *
- * All processes run the layer in the same order.  Sums are computed in double.
+ * All processes and contexts run the layer in the same order (contexts: see comm/meeting.c).  Sums are computed in double.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/train/sync_norm.h"
@@ -20,6 +21,7 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "comm/comm.h"
+#include "comm/meeting.h"
 #include "gluon/custom.h"
 
 #define OP_TYPE "_sync_batch_norm"
@@ -127,7 +129,12 @@ static job job_of(const mx_array *x)
 typedef struct options {
     double eps, momentum;
     bool fix_gamma;
+    int contexts; /* of this process */
+    char *key;    /* at which they meet; owned */
 } options;
+
+/* The failure of the thread's call is known to its partners already. */
+static _Thread_local bool reported;
 
 /* What backward needs: the statistics, and n of all processes. */
 typedef struct state {
@@ -135,6 +142,13 @@ typedef struct state {
     double n;
     double numbers[]; /* mean (C), r (C) */
 } state;
+
+static void release(void *self)
+{
+    options *o = self;
+    mx_strfree(o->key);
+    mx_free(o, sizeof *o);
+}
 
 static void *create(void *user, int n, const char *const *keys, const char *const *values)
 {
@@ -146,12 +160,15 @@ static void *create(void *user, int n, const char *const *keys, const char *cons
             o->eps = number;
         else if (!strcmp(keys[i], "momentum"))
             o->momentum = number;
-        else
+        else if (!strcmp(keys[i], "fix_gamma"))
             o->fix_gamma = number != 0;
+        else if (!strcmp(keys[i], "contexts"))
+            o->contexts = (int)number;
+        else if (!strcmp(keys[i], "key") && !(o->key = mx_strdup(values[i])))
+            return release(o), NULL;
     }
     return o;
 }
-static void release(void *self) { mx_free(self, sizeof(options)); }
 static void release_state(void *s)
 {
     mx_free(s, s ? sizeof(state) + 2 * (size_t)((state *)s)->channels * sizeof(double) : 0);
@@ -184,31 +201,43 @@ static mx_code infer(void *self, const mx_custom_shapes *s)
     return MX_OK;
 }
 
-/* Sums over all processes. */
-static mx_code sum_all(double *numbers, int64_t count)
+static mx_meeting_call call_of(const options *o, mx_context context, const char *phase)
+{
+    return (mx_meeting_call){.key = o->key, .phase = phase, .contexts = o->contexts, .context = context};
+}
+
+/* Sums over all contexts and processes. */
+static mx_code sum_all(const mx_meeting_call *call, double *numbers, int64_t count)
 {
     mx_comm *world = mx_comm_world();
-    return world ? mx_comm_reduce_memory(world, numbers, count, MX_FLOAT64, MX_SUM) : mx_error_code();
+    if (!world)
+        return mx_error_code();
+    if (call->contexts < 2)
+        return mx_comm_reduce_memory(world, numbers, count, MX_FLOAT64, MX_SUM);
+    const mx_code code = mx_meeting_sum(call, numbers, count);
+    reported |= code != MX_OK;
+    return code;
 }
 
 /* sums: (C + 1) scratch */
-static mx_code find_statistics(job *j, state *s, double *sums, double eps)
+static mx_code find_statistics(job *j, state *s, double *sums, const options *o, mx_context context)
 {
+    const mx_meeting_call mean_call = call_of(o, context, "mean"), variance_call = call_of(o, context, "variance");
     double *mean = s->numbers, *r = s->numbers + j->channels;
     j->a = sums, j->mean = mean, j->r = r;
     sums[j->channels] = (double)(j->n * j->inner);
     run_rows(j, sum_row);
-    if (sum_all(sums, j->channels + 1))
+    if (sum_all(&mean_call, sums, j->channels + 1))
         return mx_error_code();
     s->n = sums[j->channels];
     for (int64_t c = 0; c < j->channels; c++)
         mean[c] = sums[c] / s->n, sums[c] = 0;
     run_rows(j, square_row);
-    if (sum_all(sums, j->channels))
+    if (sum_all(&variance_call, sums, j->channels))
         return mx_error_code();
     for (int64_t c = 0; c < j->channels; c++) {
         sums[c] /= s->n; /* the variance */
-        r[c] = 1 / sqrt(sums[c] + eps);
+        r[c] = 1 / sqrt(sums[c] + o->eps);
     }
     return MX_OK;
 }
@@ -232,7 +261,7 @@ static mx_code normalise(const options *o, mx_custom_run *run, state *s, double 
         return mx_error_code();
     job j = job_of(x);
     j.x = mx_data(x), j.out = mx_data(y), j.gamma = o->fix_gamma ? NULL : mx_data(gamma), j.beta = mx_data(beta);
-    if (find_statistics(&j, s, sums, o->eps))
+    if (find_statistics(&j, s, sums, o, run->context))
         return mx_error_code();
     run_rows(&j, normalise_row);
     return mx_array_set(run->outputs.v[0], y) || update_running(run->auxiliary.v[0], s->numbers, o->momentum) ||
@@ -241,9 +270,19 @@ static mx_code normalise(const options *o, mx_custom_run *run, state *s, double 
                : MX_OK;
 }
 
+/* The partners need not wait for this context any more. */
+static void report(const options *o, mx_context context, const char *phase)
+{
+    const mx_meeting_call call = call_of(o, context, phase);
+    if (o->contexts > 1 && !reported)
+        mx_meeting_fail(&call);
+    reported = true;
+}
+
 static mx_code forward(void *self, mx_custom_run *run)
 {
     MX_SCOPE;
+    reported = false;
     const int64_t channels = run->arguments.v[0]->shape[1];
     const size_t bytes = (size_t)(channels + 1) * sizeof(double);
     state *s = mx_alloc_zero(sizeof *s + 2 * (size_t)channels * sizeof(double));
@@ -253,6 +292,8 @@ static mx_code forward(void *self, mx_custom_run *run)
     const mx_code code = s && sums ? normalise(self, run, s, sums) : mx_error_code();
     mx_free(sums, bytes);
     run->state = s;
+    if (code)
+        report(self, run->context, "mean");
     return code;
 }
 
@@ -264,11 +305,12 @@ static mx_code find_gradients(const options *o, mx_custom_run *run, const state 
         return mx_error_code();
     job j = job_of(x);
     const int64_t channels = j.channels;
+    const mx_meeting_call call = call_of(o, run->context, "gradient");
     j.x = mx_data(x), j.dy = mx_data(dy), j.out = mx_data(dx), j.gamma = o->fix_gamma ? NULL : mx_data(gamma);
     j.mean = s->numbers, j.r = s->numbers + channels, j.a = sums, j.b = sums + channels;
     run_rows(&j, gradient_sums_row);
     if ((!o->fix_gamma && write_doubles(run->argument_grads.v[1], j.b)) ||
-        write_doubles(run->argument_grads.v[2], j.a) || sum_all(sums, 2 * channels))
+        write_doubles(run->argument_grads.v[2], j.a) || sum_all(&call, sums, 2 * channels))
         return mx_error_code();
     for (int64_t c = 0; c < 2 * channels; c++)
         sums[c] /= s->n;
@@ -284,8 +326,11 @@ static mx_code backward(void *self, mx_custom_run *run)
         return mx_fail(MX_ERR_STATE, "SyncBatchNorm: backward without the forward's statistics");
     const size_t bytes = 2 * (size_t)s->channels * sizeof(double);
     double *sums = mx_alloc_zero(bytes);
+    reported = false;
     const mx_code code = sums ? find_gradients(self, run, s, sums) : mx_error_code();
     mx_free(sums, bytes);
+    if (code)
+        report(self, run->context, "gradient");
     return code;
 }
 
@@ -298,15 +343,20 @@ static void register_once(void)
                                           .release_state = release_state});
 }
 
-mx_array *mx_sync_norm(mx_array *const in[5], double eps, double momentum, bool fix_gamma)
+mx_array *mx_sync_norm(mx_array *const in[5], const mx_sync_norm_options *o)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    char e[40], m[40];
+    char e[40], m[40], n[16];
     pthread_once(&once, register_once);
-    snprintf(e, sizeof e, "%.17g", eps);
-    snprintf(m, sizeof m, "%.17g", momentum);
-    const char *keys[] = {"eps", "momentum", "fix_gamma"}, *values[] = {e, m, fix_gamma ? "1" : "0"};
-    mx_arrays y = mx_custom(&(struct mx_custom_args){.op_type = OP_TYPE, .n_in = 5, .in = in, .n_options = 3, .keys = keys,
+    snprintf(e, sizeof e, "%.17g", o->eps);
+    snprintf(m, sizeof m, "%.17g", o->momentum);
+    snprintf(n, sizeof n, "%d", o->contexts);
+    const char *keys[] = {"eps", "momentum", "fix_gamma", "contexts", "key"},
+               *values[] = {e, m, o->fix_gamma ? "1" : "0", n, o->key};
+    reported = false;
+    mx_arrays y = mx_custom(&(struct mx_custom_args){.op_type = OP_TYPE, .n_in = 5, .in = in, .n_options = 5, .keys = keys,
                                                      .values = values});
-    return y.v[0];
+    if (!y.n && in[0] && in[0]->storage) /* it may have failed before its forward */
+        report(&(options){.contexts = o->contexts, .key = (char *)o->key}, in[0]->context, "mean");
+    return y.n ? y.v[0] : NULL;
 }

@@ -1,4 +1,6 @@
 """SyncBatchNorm of several processes is BatchNorm of one on the whole batch.  SPDX-License-Identifier: Apache-2.0"""
+import threading
+
 import numpy as np
 
 import mxnet as mx
@@ -38,4 +40,31 @@ for hybrid in (False, True):
             np.testing.assert_allclose(a, b[rows[rank]] if i < 2 else b, rtol=2e-4, atol=2e-4, err_msg=f"{hybrid} {i}")
 half = results(SyncBatchNorm(), rows[rank], False, "float16")
 np.testing.assert_allclose(half[0], results(gluon.nn.BatchNorm(), np.arange(12), False)[0][rows[rank]], atol=2e-2)
+
+# Two contexts in each process, with a thread each: the rows of this process in two parts.
+contexts, shared = [mx.cpu(0), mx.cpu(1)], SyncBatchNorm(num_devices=2 * size)
+shared.initialize(ctx=contexts)
+twelve = np.arange(12 // (2 * size) * 2 * size).reshape(size, 2, -1)[rank]
+outputs = [None, None]
+
+
+def on_context(i):
+    with autograd.record():
+        outputs[i] = shared(mx.nd.array(x[twelve[i]], ctx=contexts[i]))
+    outputs[i].backward(mx.nd.array(weight[twelve[i]], ctx=contexts[i]))
+
+
+if 12 % (2 * size) == 0:
+    threads = [threading.Thread(target=on_context, args=(i,)) for i in range(2)]
+    [t.start() for t in threads], [t.join() for t in threads]
+    once = gluon.nn.BatchNorm()
+    once.initialize()
+    with autograd.record():
+        wanted = once(mx.nd.array(x))
+    wanted.backward(mx.nd.array(weight))
+    for i in range(2):
+        np.testing.assert_allclose(outputs[i].asnumpy(), wanted.asnumpy()[twelve[i]], rtol=2e-4, atol=2e-4)
+        np.testing.assert_allclose(shared.running_var.data(contexts[i]).asnumpy(), once.running_var.data().asnumpy(), rtol=1e-4)
+    grad = dist.allreduce(shared.gamma.grad(contexts[0]) + shared.gamma.grad(contexts[1]).as_in_context(contexts[0]), op="sum")
+    np.testing.assert_allclose(grad.asnumpy(), once.gamma.grad().asnumpy(), rtol=1e-3, atol=1e-3)
 report(rank, None)
