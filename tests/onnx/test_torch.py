@@ -60,6 +60,79 @@ class Vision(nn.Module):
         return self.head(self.norm(self.encoder(x))[:, 0])
 
 
+class Mobile(nn.Module):
+    """A block of MobileNetV3: expansion, depthwise convolution, squeeze and excitation, projection."""
+
+    def __init__(self):
+        super().__init__()
+        self.expand = nn.Sequential(nn.Conv2d(3, 16, 1, bias=False), nn.BatchNorm2d(16), nn.Hardswish())
+        self.depth = nn.Sequential(nn.Conv2d(16, 16, 5, stride=2, padding=2, groups=16, bias=False), nn.BatchNorm2d(16))
+        self.squeeze = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(16, 4, 1), nn.ReLU(), nn.Conv2d(4, 16, 1), nn.Hardsigmoid())
+        self.project = nn.Conv2d(16, 8, 1)
+        self.head = nn.Sequential(nn.AdaptiveAvgPool2d((2, 2)), nn.Flatten(), nn.Linear(32, 5))
+
+    def forward(self, x):
+        x = self.depth(self.expand(x))
+        return self.head(self.project(x * self.squeeze(x)))
+
+
+class Segmenting(nn.Module):
+    """Down and up again, as U-Net does it: sizes of skip connections are followed."""
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.ModuleList([nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 16, 3, padding=1)])
+        self.middle, self.up = nn.Conv2d(16, 16, 3, padding=1), nn.ModuleList([nn.Conv2d(32, 8, 3, padding=1), nn.Conv2d(16, 8, 3, padding=1)])
+        self.transposed, self.out = nn.ConvTranspose2d(8, 8, 2, stride=2), nn.Conv2d(8, 2, 1)
+
+    def forward(self, x):
+        a = torch.relu(self.down[0](x))
+        b = torch.relu(self.down[1](nn.functional.max_pool2d(a, 2)))
+        y = nn.functional.leaky_relu(self.middle(nn.functional.avg_pool2d(b, 2)))
+        y = nn.functional.interpolate(y, size=b.shape[2:], mode="bilinear", align_corners=False)
+        y = torch.relu(self.up[0](torch.cat([y, b], 1)))
+        return self.out(torch.sigmoid(self.up[1](torch.cat([self.transposed(y), a], 1))))
+
+
+class Generating(nn.Module):
+    """A small GPT: positions, causal attention with a mask, weights of the embedding at the end."""
+
+    def __init__(self, fused=False):
+        super().__init__()
+        self.fused, self.heads = fused, 2
+        self.tokens, self.places = nn.Embedding(20, 8), nn.Embedding(12, 8)
+        self.first, self.second, self.norm = nn.LayerNorm(8), nn.LayerNorm(8), nn.LayerNorm(8)
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+        self.mlp = nn.Sequential(nn.Linear(8, 32), nn.GELU(approximate="tanh"), nn.Linear(32, 8))
+        self.register_buffer("mask", torch.tril(torch.ones(12, 12)).view(1, 1, 12, 12))
+
+    def attend(self, x):
+        n, t, c = x.shape
+        q, k, v = (y.view(n, t, self.heads, c // self.heads).transpose(1, 2) for y in self.qkv(x).split(c, dim=2))
+        if self.fused:
+            y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            scores = (q @ k.transpose(-2, -1)) / (c // self.heads) ** 0.5
+            y = torch.softmax(scores.masked_fill(self.mask[:, :, :t, :t] == 0, float("-inf")), dim=-1) @ v
+        return self.out(y.transpose(1, 2).reshape(n, t, c))
+
+    def forward(self, x):
+        y = self.tokens(x) + self.places(torch.arange(x.shape[1]))
+        y = y + self.attend(self.first(y))
+        y = y + self.mlp(self.second(y))
+        return self.norm(y) @ self.tokens.weight.T
+
+
+class Pieces(nn.Module):
+    """Parts of arrays: splitting, stacking, indexing, rolling, sums along an axis, the largest elements."""
+
+    def forward(self, x):
+        a, b, c, d = torch.unbind(torch.stack(torch.chunk(x, 4, dim=2), dim=1), dim=1)
+        y = torch.cat([a + b, torch.flip(c, [2]), torch.roll(d, 1, 3)], dim=2).cumsum(3)
+        best = torch.topk(y.flatten(2), 3, dim=2).values
+        return torch.where(y > 0, y, y.clamp(min=-1)).flatten(1).sum(1, keepdim=True) + best.mean(2) + x[:, :, 0, -1].pow(2)
+
+
 def image():
     return torch.randn(2, 3, 16, 16)
 
@@ -71,6 +144,11 @@ NETWORKS = {
     "encoder": (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2,
                                               enable_nested_tensor=False), lambda: torch.randn(2, 5, 8)),
     "vision": (Vision, image),
+    "mobile": (Mobile, image),
+    "segmenting": (Segmenting, image),
+    "generating": (Generating, lambda: torch.randint(0, 20, (2, 6))),
+    "fused attention": (lambda: Generating(True), lambda: torch.randint(0, 20, (2, 6))),
+    "pieces": (Pieces, image),
     "shuffle": (lambda: nn.Sequential(nn.Conv2d(3, 8, 1), nn.PixelShuffle(2), nn.Hardswish(), nn.InstanceNorm2d(2),
                                       nn.ConvTranspose2d(2, 3, 3, stride=2, padding=1, output_padding=1)), image),
 }

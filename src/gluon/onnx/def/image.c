@@ -147,6 +147,8 @@ static mx_code resize(mx_onnx_in *n, resizing *r, mx_floats scales, mx_floats si
         int64_t axis = axes.n >= 0 ? axes.d[i] : i;
         axis += axis < 0 ? rank : 0;
         const int64_t in = x ? x->shape[axis] : -1;
+        if (x && in < 0 && !axis && sizes.n > 0 && mx_onnx_is_unknown((int64_t)sizes.d[i]))
+            continue; /* a batch is passed through */
         if (!x || (in < 0 && ((sizes.n > 0) || scales.d[i] != 1)))
             return x ? mx_onnx_fail(n, MX_ERR_SHAPE, "the size of axis %d is not known; give the shapes of the inputs",
                                     (int)axis)
