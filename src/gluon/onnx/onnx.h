@@ -57,6 +57,8 @@ typedef struct mx_onnx_in {
     mx_array **in;    /* (n_in) MX_NONE: not given.  Symbolic if any input is: constants are then variables */
     mx_array **value; /* (n_in) the elements of inputs that are constant; NULL: it is not */
     mx_array **out;   /* (n_out) to be filled */
+    mx_arrays *lists; /* (n_in) sequences: of rows that say so; v NULL: the input is an array */
+    mx_arrays *made;  /* (n_out) sequences that the row makes: v belongs to the scope; NULL: the output is an array */
     const char **in_name, **out_name;
     int *in_type, *out_type; /* (n_in), (n_out) codes of ONNX where arrays hold values of another type; 0: their own */
     int n_attrs;
@@ -174,6 +176,7 @@ typedef struct mx_onnx_row {
     mx_code (*read)(mx_onnx_in *n);   /* NULL: a call of `ours` on the same inputs */
     mx_code (*write)(mx_onnx_out *o); /* NULL: a node of `onnx` on the same inputs */
     uint32_t constants;               /* bit i: input i is read as a constant */
+    bool sequences;                   /* it reads or makes sequences of arrays */
     int since;                        /* the opset that introduced the operator, if it is above MX_ONNX_LEAST */
 } mx_onnx_row;
 /* SAME("Abs", "abs"); READ("Elu", read_elu, .constants = 2); WRITE(NULL, "square", write_square) ... */

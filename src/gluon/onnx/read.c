@@ -42,11 +42,23 @@ mx_code mx_onnx_define(mx_onnx_reader *r, const char *name, mx_array *x, int typ
     mx_onnx_value *v = place(r, name);
     if (!v)
         return mx_error_code();
-    if (v->x || v->tensor.bytes)
+    if (v->x || v->tensor.bytes || v->items.v)
         return mx_fail(MX_ERR_FILE, "%s: the value '%s' is defined twice", r->path, name);
     v->x = mx_retain(x);
     v->type = type;
     return MX_OK;
+}
+
+mx_code mx_onnx_define_sequence(mx_onnx_reader *r, const char *name, mx_arrays items)
+{
+    mx_onnx_value *v = place(r, name);
+    if (!v || v->x || v->tensor.bytes || v->items.v)
+        return v ? mx_fail(MX_ERR_FILE, "%s: the value '%s' is defined twice", r->path, name) : mx_error_code();
+    mx_array **list = mx_alloc_zero((size_t)(items.n + 1) * sizeof *list);
+    for (int64_t i = 0; list && i < items.n; i++)
+        list[i] = mx_retain(items.v[i]);
+    v->items = (mx_arrays){list, items.n};
+    return list ? MX_OK : mx_error_code();
 }
 
 void mx_onnx_free_frame(mx_onnx_frame *frame)
@@ -56,6 +68,9 @@ void mx_onnx_free_frame(mx_onnx_frame *frame)
         if (v) {
             mx_release(v->x);
             mx_release(v->variable);
+            for (int64_t k = 0; v->items.v && k < v->items.n; k++)
+                mx_release(v->items.v[k]);
+            mx_free((void *)(uintptr_t)v->items.v, v->items.v ? (size_t)(v->items.n + 1) * sizeof *v->items.v : 0);
             mx_free(v, sizeof *v);
         }
     }
@@ -226,6 +241,8 @@ static mx_array *result_of(mx_onnx_reader *r, const char *name)
     mx_onnx_value *v = mx_onnx_find(r, name);
     if (!v)
         return mx_fail_null(MX_ERR_FILE, "%s: the output '%s' is not the result of a node", r->path, name);
+    if (v->items.v)
+        return mx_fail_null(MX_ERR_UNSUPPORTED, "%s: the output '%s' is a sequence", r->path, name);
     if (!v->x)
         v->x = mx_keep(mx_onnx_read_tensor(r, v->tensor, name, &v->type));
     return v->x;

@@ -16,6 +16,7 @@ typedef struct mx_onnx_value {
     mx_array *x;         /* retained: symbolic, or with elements; NULL: an initializer that was not used yet */
     mx_array *variable;  /* retained: what represents a constant in the graph; NULL: none yet */
     mx_onnx_part tensor; /* of an initializer */
+    mx_arrays items;     /* of a sequence: owned list of retained arrays; v NULL: it is an array */
     int type;            /* code of ONNX if x holds values of a type that arrays do not have; 0: it does not */
 } mx_onnx_value;
 
@@ -66,6 +67,7 @@ void mx_onnx_free_frame(mx_onnx_frame *frame);
 /* read.c */
 mx_onnx_value *mx_onnx_find(mx_onnx_reader *r, const char *name); /* NULL without an error: none */
 mx_code mx_onnx_define(mx_onnx_reader *r, const char *name, mx_array *x, int type);
+mx_code mx_onnx_define_sequence(mx_onnx_reader *r, const char *name, mx_arrays items);
 /* Runs a graph inside `frame`: in (n) are its inputs; results belong to the scope. */
 mx_code mx_onnx_run_graph(mx_onnx_reader *r, mx_onnx_part graph, mx_arrays in, int n_out, mx_array **out);
 mx_code mx_onnx_run_nodes(mx_onnx_reader *r, mx_onnx_part graph, uint32_t field);

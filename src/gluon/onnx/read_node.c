@@ -91,10 +91,13 @@ static mx_code parse(mx_onnx_in *n, mx_onnx_part part)
     n->in = zeroed(c.in, sizeof(mx_array *));
     n->value = zeroed(c.in, sizeof(mx_array *));
     n->out = zeroed(c.out, sizeof(mx_array *));
+    n->lists = zeroed(c.in, sizeof *n->lists);
+    n->made = zeroed(c.out, sizeof *n->made);
     n->in_type = zeroed(c.in, sizeof(int));
     n->out_type = zeroed(c.out, sizeof(int));
     n->attrs = zeroed(c.attrs, sizeof *n->attrs);
-    if (!n->in_type || !n->out_type || !n->in_name || !n->out_name || !n->in || !n->value || !n->out || !n->attrs)
+    if (!n->lists || !n->made || !n->in_type || !n->out_type || !n->in_name || !n->out_name || !n->in || !n->value ||
+        !n->out || !n->attrs)
         return mx_error_code();
     for (int i = 0; i < c.in; i++) {
         n->in[i] = MX_NONE;
@@ -164,12 +167,12 @@ static mx_onnx_value *find_input(mx_onnx_in *n, int i)
         mx_onnx_fail(n, MX_ERR_FILE, "its input '%s' is not the result of an earlier node", n->in_name[i]);
         return NULL;
     }
-    if (!v->x) {
+    if (!v->x && !v->items.v) {
         char who[600];
         snprintf(who, sizeof who, "%s: initializer '%.200s'", n->reader->path, n->in_name[i]);
         v->x = mx_keep(mx_onnx_read_tensor(n->reader, v->tensor, who, &v->type));
     }
-    return v->x ? v : NULL;
+    return v->x || v->items.v ? v : NULL;
 }
 
 static mx_code take_inputs(mx_onnx_in *n)
@@ -178,7 +181,11 @@ static mx_code take_inputs(mx_onnx_in *n)
         mx_onnx_value *v = *n->in_name[i] ? find_input(n, i) : NULL;
         if (!v && *n->in_name[i])
             return mx_error_code();
-        if (v) {
+        if (v && v->items.v) {
+            n->lists[i] = v->items;
+            for (int64_t k = 0; k < v->items.n; k++)
+                n->live |= mx_is_symbolic(v->items.v[k]);
+        } else if (v) {
             n->in[i] = v->x;
             n->in_type[i] = v->type;
             n->value[i] = mx_is_symbolic(v->x) ? NULL : v->x;
@@ -268,6 +275,9 @@ static mx_code run_row(mx_onnx_in *n)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "the operator %s of %s is not supported", n->op,
                             usual ? "ONNX" : n->domain);
     n->row = row;
+    for (int i = 0; i < n->n_in && !row->sequences; i++)
+        if (n->lists[i].v)
+            return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "its input '%s' is a sequence", n->in_name[i]);
     const char *before = mx_names_next(n->live ? n->name : NULL);
     mx_code code = use_variables(n, row->constants);
     code = code ? code : row->read ? row->read(n) : run_same(n, row->ours);
@@ -287,6 +297,11 @@ static mx_code take_outputs(mx_onnx_in *n)
     for (int i = 0; i < n->n_out; i++) {
         if (!*n->out_name[i])
             continue;
+        if (n->made[i].v) {
+            if (mx_onnx_define_sequence(n->reader, n->out_name[i], n->made[i]))
+                return mx_error_code();
+            continue;
+        }
         if (!n->out[i])
             return mx_has_error() ? mx_error_code()
                                   : mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "its output %d is not supported", i);
