@@ -39,7 +39,12 @@ def regions(values):
     return [data, rois]
 
 
-ADAPTED = {"ROIPooling": regions, "_contrib_ROIAlign": regions}
+def lengths(values):
+    """Of a sequence without steps, ONNX Runtime does not hand on the initial state."""
+    return [np.maximum(value, 1) if i == 4 and value is not None else value for i, value in enumerate(values)]
+
+
+ADAPTED = {"ROIPooling": regions, "_contrib_ROIAlign": regions, "RNN": lengths}
 
 
 def graph_of(op, sample):

@@ -1,5 +1,7 @@
 """Sequences of arrays inside of a network, as PyTorch's old exporter writes them: lists while the file is read.
 
+Also recurrent layers whose sequences have different lengths.
+
 SPDX-License-Identifier: Apache-2.0
 """
 import numpy as np
@@ -56,3 +58,22 @@ def test_errors(nodes, message, tmp_path):
     save(nodes, path)
     with pytest.raises(mx.MXNetError, match=message):
         gluon.SymbolBlock.imports(path)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("op, gates", [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_lengths(op, gates, direction, tmp_path):
+    path, random, both = str(tmp_path / "net.onnx"), np.random.RandomState(1), 1 + (direction == "bidirectional")
+    weights = {"w": (both, gates * 4, 3), "r": (both, gates * 4, 4), "b": (both, gates * 8)}
+    options = {"linear_before_reset": 1} if op == "GRU" else {}
+    node = h.make_node(op, ["x", "w", "r", "b", "n"], ["y", "last"], hidden_size=4, direction=direction, **options)
+    outputs = [h.make_tensor_value_info(name, T.FLOAT, None) for name in ("y", "last")]
+    graph = h.make_graph([node], "g", [h.make_tensor_value_info("x", T.FLOAT, [5, "N", 3]), h.make_tensor_value_info("n", T.INT32, ["N"])],
+                         outputs, [numpy_helper.from_array(random.randn(*shape).astype("float32"), name) for name, shape in weights.items()])
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), path)
+    session, net = session_of(path), gluon.SymbolBlock.imports(path)
+    for lengths in ([5, 2, 3], [1, 4]):
+        x, n = random.randn(5, len(lengths), 3).astype("float32"), np.array(lengths, "int32")
+        found = net(nd.array(x), nd.array(n, dtype="int32"))
+        for a, b in zip(found, session.run(None, {"x": x, "n": n}), strict=True):
+            np.testing.assert_allclose(a.asnumpy(), b, rtol=1e-4, atol=1e-5)

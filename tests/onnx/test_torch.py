@@ -192,6 +192,28 @@ def test_exported(name, dynamic, dynamo, tmp_path):
         check(net, torch.cat([x, x[:1]]), path)
 
 
+class Packed(nn.Module):
+    """Sequences of different lengths."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer, self.out = layer(4, 5, batch_first=True, bidirectional=True), nn.Linear(10, 2)
+
+    def forward(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        y, _ = nn.utils.rnn.pad_packed_sequence(self.layer(packed)[0], batch_first=True, total_length=6)
+        return self.out(y)
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN], ids=["LSTM", "GRU", "RNN"])
+def test_lengths(layer, tmp_path):
+    torch.manual_seed(1)
+    net, path, x, lengths = Packed(layer).eval(), str(tmp_path / "net.onnx"), torch.randn(3, 6, 4), torch.tensor([6, 2, 4])
+    torch.onnx.export(net, (x, lengths), path, dynamo=False, opset_version=17, input_names=["x", "lengths"])
+    found = gluon.SymbolBlock.imports(path)(nd.array(x.numpy()), nd.array(lengths.numpy(), dtype="int64"))
+    np.testing.assert_allclose(found.asnumpy(), net(x, lengths).detach().numpy(), rtol=1e-4, atol=1e-6)
+
+
 def command():
     """The gluon command of this build."""
     beside = pathlib.Path(mx.__file__).parents[2] / "bin" / "gluon"

@@ -32,6 +32,7 @@ typedef struct layer {
     mx_array *w, *r, *b;  /* b: MX_NONE */
     mx_array *h, *memory; /* (D, N, H) initial states */
     mx_array *peep;       /* (D, 3 H); MX_NONE */
+    mx_array *lengths;    /* (N); MX_NONE: all sequences have T steps */
     char activation[8];   /* one letter per function of all directions: s t r a; "": usual */
     double clip;          /* 0: none */
 } layer;
@@ -75,12 +76,18 @@ static mx_array *parameters(const layer *l)
     return mx_concat((mx_arrays){parts, n}, .num_args = n, .dim = 0);
 }
 
-static mx_array *flipped(const layer *l, mx_array *x) { return l->back ? mx_reverse(x, .axis = MX_DIMS(0)) : x; }
+static mx_array *flipped(const layer *l, mx_array *x)
+{
+    if (!l->back || !x || l->lengths == MX_NONE)
+        return l->back ? mx_reverse(x, .axis = MX_DIMS(0)) : x;
+    return mx_sequence_reverse(x, mx_onnx_cast(l->lengths, (mx_dtype)x->dtype), .use_sequence_length = true);
+}
 
 static mx_arrays run_operator(const layer *l)
 {
-    return mx_op_rnn(flipped(l, l->x), parameters(l), l->h, l->lstm ? l->memory : MX_NONE, .state_size = l->units,
-                     .num_layers = 1, .bidirectional = l->directions == 2, .mode = l->c.mode, .state_outputs = true);
+    return mx_op_rnn(flipped(l, l->x), parameters(l), l->h, l->lstm ? l->memory : MX_NONE, l->lengths,
+                     .use_sequence_length = l->lengths != MX_NONE, .state_size = l->units, .num_layers = 1,
+                     .bidirectional = l->directions == 2, .mode = l->c.mode, .state_outputs = true);
 }
 
 /* ---- reading step by step ------------------------------------------------------------------------------------------ */
@@ -221,6 +228,19 @@ static mx_array *state_of(mx_onnx_in *n, const layer *l, int i, bool batch_first
     return batch_first ? mx_transpose(n->in[i], .axes = MX_DIMS(1, 0, 2)) : n->in[i];
 }
 
+/* Whether input 4 says that all sequences have all steps. */
+static bool are_full(mx_onnx_in *n, const layer *l)
+{
+    double lengths[64];
+    mx_array *list = n->value[4];
+    if (!list || list->size > 64 || mx_array_read_doubles(list, lengths, list->size) || !l->x || l->x->shape[0] < 0)
+        return false;
+    for (int64_t i = 0; i < list->size; i++)
+        if ((int64_t)lengths[i] != l->x->shape[0])
+            return false;
+    return true;
+}
+
 static bool take_layer(mx_onnx_in *n, layer *l)
 {
     char direction[64];
@@ -236,17 +256,7 @@ static bool take_layer(mx_onnx_in *n, layer *l)
     if (n->in[1]->shape[0] != l->directions || n->in[2]->shape[1] != l->c.gates * l->units ||
         mx_onnx_int(n, "input_forget", 0))
         return !mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "its weights do not have the wanted shape, or input_forget is set");
-    if (mx_onnx_given(n, 4)) {
-        double lengths[64];
-        mx_array *list = n->value[4];
-        if (!list || list->size > 64 || mx_array_read_doubles(list, lengths, list->size) || !l->x || l->x->shape[0] < 0)
-            return !mx_onnx_fail(n, MX_ERR_UNSUPPORTED,
-                                 "its input 4 ('%s') is computed from the network's inputs; it must be constant",
-                                 n->in_name[4]);
-        for (int64_t i = 0; i < list->size; i++)
-            if ((int64_t)lengths[i] != l->x->shape[0])
-                return !mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "sequences of different lengths are not supported");
-    }
+    l->lengths = mx_onnx_given(n, 4) && !are_full(n, l) ? n->in[4] : MX_NONE;
     l->h = state_of(n, l, 5, batch_first);
     l->memory = l->lstm ? state_of(n, l, 6, batch_first) : MX_NONE;
     return take_activations(n, l) && l->x && l->h;
@@ -264,7 +274,9 @@ static mx_code read_rnn(mx_onnx_in *n)
         out[0] = y.v[0] ? flipped(&l, y.v[0]) : NULL;
         out[1] = y.v[0] ? y.v[1] : NULL;
         out[2] = y.v[0] && l.lstm ? y.v[2] : NULL;
-    } else if (l.x->shape[0] > 0 && l.x->shape[0] <= 4096)
+    } else if (l.lengths != MX_NONE)
+        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "lengths of sequences with such activations, peepholes or limits");
+    else if (l.x->shape[0] > 0 && l.x->shape[0] <= 4096)
         run_steps(&l, l.x->shape[0], out);
     else
         return mx_onnx_fail(n, MX_ERR_SHAPE, "the length of the sequence is not known; give the shapes of the inputs");
@@ -348,6 +360,14 @@ static void take_weights(mx_onnx_out *o, slicing *s, weights *all, int64_t width
             all[k].b[d] = next_block(o, s, 1, true);
 }
 
+/* The last input, where a layer has some; without a cell state its place may be left out. */
+static const char *lengths_of(mx_onnx_out *o)
+{
+    const mx_rnn_attrs *a = o->attrs;
+    const int i = a->mode == MX_RNN_LSTM || (o->n_in > 4 && *o->in[4]) ? 4 : 3;
+    return a->use_sequence_length && i < o->n_in ? mx_onnx_put_cast(o, NULL, o->in[i], MX_INT32) : NULL;
+}
+
 /* One layer; *h and *m get its last states.  Returns the results (T, N, D H). */
 static const char *put_layer(mx_onnx_out *o, const char *out, int64_t k, const weights *l, const char *x,
                              const char **h, const char **m)
@@ -362,7 +382,7 @@ static const char *put_layer(mx_onnx_out *o, const char *out, int64_t k, const w
     const char *wide = joined(o, NULL, l->w, directions, 0), *inner = joined(o, NULL, l->r, directions, 0),
                *biases = joined(o, NULL, bias, directions, 0);
     const char *first = states_of(o, 2, k, directions), *memory = lstm ? states_of(o, 3, k, directions) : NULL;
-    const char *y = mx_onnx_put(o, NULL, ops[a->mode], x, wide, inner, biases, NULL, first, memory);
+    const char *y = mx_onnx_put(o, NULL, ops[a->mode], x, wide, inner, biases, lengths_of(o), first, memory);
     *h = mx_onnx_more(o, NULL);
     *m = lstm ? mx_onnx_more(o, NULL) : NULL;
     mx_onnx_set_int(o, "hidden_size", a->state_size);
@@ -382,12 +402,14 @@ static mx_code write_rnn(mx_onnx_out *o)
     const mx_rnn_attrs *a = o->attrs;
     const int64_t layers = a->num_layers, width = o->in_shape[0].ndim == 3 ? o->in_shape[0].dim[2] : -1;
     const cell c = cell_of(ops[a->mode]);
-    if (a->use_sequence_length || width < 1 || layers > MOST_LAYERS)
+    const bool steps =
+        a->projection_size != MX_NONE_INT || !isnan(a->lstm_state_clip_min) || !isnan(a->lstm_state_clip_max);
+    if ((steps && a->use_sequence_length) || width < 1 || layers > MOST_LAYERS)
         return mx_onnx_refuse(o, "%s",
-                              width < 1                ? "the size of its features is not known"
-                              : a->use_sequence_length ? "lengths of sequences cannot be written"
-                                                       : "it has too many layers");
-    if (a->projection_size != MX_NONE_INT || !isnan(a->lstm_state_clip_min) || !isnan(a->lstm_state_clip_max))
+                              width < 1              ? "the size of its features is not known"
+                              : layers > MOST_LAYERS ? "it has too many layers"
+                                                     : "lengths of sequences with projections cannot be written");
+    if (steps)
         return mx_onnx_write_lstm_steps(o);
     weights all[MOST_LAYERS];
     const char *h[MOST_LAYERS], *m[MOST_LAYERS], *x = o->in[0];
