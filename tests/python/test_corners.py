@@ -531,7 +531,7 @@ def test_arrays_reset_after_a_plan_used_them():
     net.hybridize()
     x = nd.ones((5, 2, 3, 3))
     assert abs(net(x).asnumpy()).max() > 0 and abs(net(x).asnumpy()).max() > 0
-    nd.reset_arrays(net[0].weight.data(), net[1].gamma.data(), num_arrays=2)
+    nd.reset_arrays(net[0].weight.data(), num_arrays=1)
     assert abs(net(x).asnumpy()).max() == 0
 
 
@@ -594,8 +594,11 @@ def test_variables_of_servers_are_named_as_ignored():
     import subprocess
     import sys
     code = "import mxnet as mx; mx.kv.create('dist_sync')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           env={**os.environ, "MXNET_KVSTORE_REDUCTION_NTHREADS": "4", "MXNET_KVSTORE": "1"})
+    if done.returncode:
+        assert "MPI" in done.stderr
+        pytest.skip("there is no MPI")
     assert "ignored: MXNET_KVSTORE_REDUCTION_NTHREADS;" in done.stderr
 
 
