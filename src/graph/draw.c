@@ -75,6 +75,7 @@ static mx_code write_drawing(mx_text *text, const mx_graph *graph, const mx_dot 
 static const char *draw(const mx_symbol *symbol, const mx_graph *graph, const struct mx_symbol_drawing *drawing,
                         kind what)
 {
+    const bool clean = !mx_has_error();
     const size_t entries = (size_t)graph->row[graph->n];
     mx_shape_t *shape = mx_alloc(entries * sizeof *shape);
     int *type = mx_alloc(entries * sizeof *type);
@@ -101,7 +102,7 @@ static const char *draw(const mx_symbol *symbol, const mx_graph *graph, const st
     mx_free(shape, entries * sizeof *shape);
     mx_free(type, entries * sizeof *type);
     mx_free(hidden, (size_t)graph->n);
-    if (!code && !text.failed)
+    if (!code && !text.failed && !(clean && mx_has_error())) /* the text of a label may have found no memory */
         return mx_text_to_scope(&text);
     mx_text_free(&text);
     return NULL;

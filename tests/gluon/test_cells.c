@@ -209,6 +209,9 @@ static void test_text(void **state)
                         "3, tanh))\n(1): DropoutCell(rate=0.3, axes=())\n)");
     assert_string_equal(mx_block_text(mx_bidirectional_cell(mx_gru_cell(2), mx_lstmp_cell(2, 1))),
                         "BidirectionalCell(forward=GRUCell(None -> 6), backward=LSTMPCell(None -> 8 -> 1))");
+    assert_string_equal(
+        mx_block_text(mx_variational_dropout_cell(mx_lstm_cell(3), .drop_outputs = 0.3, .drop_states = 0.2)),
+        "VariationalDropoutCell(p_out = 0.3, p_state = 0.2)");
     assert_int_equal(mx_cell_state_count(cells), 1);
     mx_state_info info;
     assert_int_equal(mx_cell_state_info(cells, 0, 7, &info), MX_OK);

@@ -828,7 +828,9 @@ def test_crops_outside_of_images():
     image = nd.ones((8, 8, 3), dtype="uint8")
     crop = mx.gluon.data.vision.transforms.CropResize
     assert crop(0, 0, 2, 3)(image).shape == (3, 2, 3)
-    for wrong in ((-1, 0, 2, 2), (0, -1, 2, 2), (0, 0, 0, 2), (0, 0, 2, 0), (7, 0, 2, 2), (0, 7, 2, 2)):
+    for wrong in ((-1, 0, 2, 2), (0, -1, 2, 2), (0, 0, 0, 2), (0, 0, 2, 0)):
+        refused(lambda: crop(*wrong)(image), "CropResize", "x=%d, y=%d, width=%d, height=%d" % wrong)
+    for wrong in ((7, 0, 2, 2), (0, 7, 2, 2)):
         with pytest.raises((ValueError, mx.MXNetError)):
             crop(*wrong)(image).asnumpy()
 
@@ -836,3 +838,26 @@ def test_crops_outside_of_images():
 def test_texts_of_cells_with_dropout():
     cell = mx.gluon.contrib.rnn.VariationalDropoutCell(mx.gluon.rnn.LSTMCell(3), drop_inputs=0.1, drop_states=0.2, drop_outputs=0.3)
     assert "p_out = 0.3, p_state = 0.2" in repr(cell)
+
+
+@pytest.mark.parametrize("layers, p, possible", [(2, 0.5, False), (1, 0.5, True), (2, 0, True)])
+def test_second_order_of_fused_layers_with_dropout(layers, p, possible):
+    """Masks between layers are not kept for it."""
+    x, state = nd.ones((3, 2, 4)), nd.zeros((layers, 2, 5))
+    weights = nd.random.uniform(-1, 1, (5 * (4 + 5 + 2) + (layers - 1) * 5 * (5 + 5 + 2),))
+    x.attach_grad()
+    with autograd.record():
+        y = nd.RNN(x, weights, state, state_size=5, num_layers=layers, mode="rnn_tanh", p=p)
+        if not possible:
+            with pytest.raises(mx.MXNetError, match="second-order"):
+                autograd.grad(y, [x], create_graph=True)[0].sum().backward()
+            return
+        first = autograd.grad(y, [x], create_graph=True)[0]
+    first.backward()
+    assert abs(x.grad.asnumpy()).max() > 0
+
+
+def test_positions_on_empty_axes():
+    for axis in (-2, 0, None):
+        refused(lambda: np.argmax(np.zeros((0, 3)), axis=axis), "no elements")
+    assert np.argmax(np.zeros((0, 3)), axis=1).shape == (0,) and np.argmin(np.zeros((0, 3)), axis=-1).shape == (0,)

@@ -100,6 +100,7 @@ mx_block *mx_layer_make(mx_class *cls, const void *options, const mx_block_namin
 {
     char stem[64];
     const mx_layer *layer = cls->methods;
+    const bool clean = !mx_has_error();
     mx_block_naming full = *naming;
     full.class_name = full.class_name ? full.class_name : cls->name;
     full.hint = full.hint ? full.hint : stem_of(cls, options, stem);
@@ -114,7 +115,7 @@ mx_block *mx_layer_make(mx_class *cls, const void *options, const mx_block_namin
     block->cls = cls, block->layer = layer;
     block->hybrid = !layer->plain;
     if (mx_options_keep(cls, options, &block->options) || (layer->cell && mx_cell_attach(block, layer->cell)) ||
-        (layer->build && layer->build(block))) {
+        (layer->build && layer->build(block)) || (clean && mx_has_error())) { /* an initializer found no memory */
         mx_release(block);
         return NULL;
     }

@@ -289,9 +289,10 @@ static mx_code head_gradients(work *w, mx_array **out)
     for (int64_t i = 0; i < w->results.length; i++) {
         const mx_gentry e = w->results.items[i];
         const mx_shape_t *shape = &e.node->out_shape[e.output];
-        mx_array *result = mx_scope_add(mx_array_symbolic(e.node, e.output));
-        out[i] = w->request->whole ? result ? mx_g1("ones_like", result) : NULL
-                                   : new_input(w, "gradient", i, shape, e.node->out_type[e.output]);
+        mx_array *result = w->request->whole ? mx_scope_add(mx_array_symbolic(e.node, e.output)) : NULL;
+        out[i] = !w->request->whole ? new_input(w, "gradient", i, shape, e.node->out_type[e.output])
+                 : result           ? mx_g1("ones_like", result)
+                                    : NULL;
         if (!out[i])
             return mx_error_code();
     }

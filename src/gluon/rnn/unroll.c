@@ -89,8 +89,11 @@ mx_code mx_cell_unroll_steps(mx_block *self, const mx_unroll *u, mx_unrolled *ou
 
 mx_code mx_cell_run_unroll(mx_block *cell, const mx_unroll *u, mx_unrolled *out)
 {
+    const bool clean = !mx_has_error();
     *out = (mx_unrolled){0};
-    return cell->cell->over.unroll ? cell->cell->over.unroll(cell, u, out) : mx_cell_unroll_itself(cell, u, out);
+    const mx_code code =
+        cell->cell->over.unroll ? cell->cell->over.unroll(cell, u, out) : mx_cell_unroll_itself(cell, u, out);
+    return !code && clean ? mx_error_code() : code; /* a list of states may have found no memory */
 }
 
 mx_unrolled mx_cell_unroll_with(const struct mx_unroll_options *o)
