@@ -5,7 +5,7 @@
  *     garbage -f CALLS [-s SEED] [FUNCTION...]        calls of every public C function (see functions.h)
  *     garbage -c CALLS [-s SEED]                      command lines of every subcommand of gluon (see command.h)
  *
- * Each operator runs in a child process whose current call is in shared memory: a signal or a hang is reported with the
+ * With -g everything is computed on gpu(0).  Each operator runs in a child process whose current call is in shared memory: a signal or a hang is reported with the
  * call that caused it, and the others still run.  Exit status 1 if anything was found.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -46,6 +46,18 @@ static uint64_t seed_of(const char *name, uint64_t seed)
     for (const char *p = name; *p; p++)
         h = (h ^ (unsigned char)*p) * 1099511628211u;
     return h | 1;
+}
+
+static bool on_gpu; /* -g */
+static char **chosen_names;
+static int n_chosen;
+
+static bool named(const char *name, int count, char **names)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(names[i], name))
+            return true;
+    return count == 0;
 }
 
 static void child(mx_op *op, long calls, uint64_t seed)
@@ -91,16 +103,22 @@ static void child_programs(long count, uint64_t seed)
     shared->findings += findings;
 }
 
-static bool named(const char *name, int count, char **names)
+/* Operators from number shared->function on, in one process: starting a GPU takes long. */
+static void child_operators(long calls, uint64_t seed)
 {
-    for (int i = 0; i < count; i++)
-        if (!strcmp(names[i], name))
-            return true;
-    return count == 0;
+    mx_op *op;
+    for (; (op = mx_op_at(shared->function)); shared->function++) {
+        if (!named(mx_op_name(op), n_chosen, chosen_names))
+            continue;
+        child(op, calls, seed);
+        mx_scoped()
+            if (mx_item(mx_array_to(mx_array_scalar(3), mx_gpu(0))) != 3) {
+                printf("%s: the device does not work any more: %s\n", mx_op_name(op), mx_error_message());
+                exit(4);
+            }
+    }
+    mx_error_clear();
 }
-
-static char **chosen_names;
-static int n_chosen;
 
 /* Functions from number shared->function on. */
 static void child_functions(long calls, uint64_t seed)
@@ -134,8 +152,12 @@ static void run_apart(mx_op *op, long calls, uint64_t seed, bool functions)
     shared->story[0] = 0;
     pid_t pid = fork();
     if (pid == 0) {
+        if (on_gpu)
+            mx_set_current_context(mx_gpu(0));
         if (op)
             child(op, calls, seed);
+        else if (functions && on_gpu)
+            child_operators(calls, seed);
         else if (functions)
             child_functions(calls, seed);
         else
@@ -152,6 +174,16 @@ static void run_apart(mx_op *op, long calls, uint64_t seed, bool functions)
                WTERMSIG(status) == SIGALRM ? "did not end" : strsignal(WTERMSIG(status)));
     else
         printf("%s\n    exit status %d\n", shared->story, WEXITSTATUS(status));
+}
+
+static int run_operators_on_gpu(long calls, uint64_t seed)
+{
+    while (mx_op_at(shared->function)) { /* once more after a signal */
+        run_apart(NULL, calls, seed, true);
+        shared->function++;
+    }
+    printf("garbage: gpu(0), %ld calls, %ld findings\n", shared->calls, shared->findings);
+    return shared->findings != 0;
 }
 
 static int run_functions(long calls, uint64_t seed)
@@ -206,13 +238,15 @@ int main(int argc, char **argv)
 {
     long calls = 50, programs = 0, functions = 0, commands = 0;
     uint64_t seed = 1;
-    for (int option; (option = getopt(argc, argv, "n:s:p:f:c:")) != -1;) {
+    for (int option; (option = getopt(argc, argv, "n:s:p:f:c:g")) != -1;) {
         if (option == 'n')
             calls = atol(optarg);
         else if (option == 'p')
             programs = atol(optarg);
         else if (option == 'f')
             functions = atol(optarg);
+        else if (option == 'g')
+            on_gpu = true;
         else if (option == 'c')
             commands = atol(optarg);
         else if (option == 's')
@@ -232,6 +266,8 @@ int main(int argc, char **argv)
         printf("garbage: %ld programs, %ld findings\n", shared->calls, shared->findings);
         return shared->findings != 0;
     }
+    if (on_gpu)
+        return run_operators_on_gpu(calls, seed);
     int operators = 0;
     mx_op *op;
     for (int i = 0; (op = mx_op_at(i)); i++)

@@ -48,7 +48,8 @@ static bool make_inputs(const program *p, bool gradients, mx_array **value)
 {
     for (int i = 0; i < p->n_values; i++) {
         const program_value *v = &p->value[i];
-        value[i] = v->input ? ops_array(&v->shape, v->type, v->elements, false) : NULL;
+        value[i] =
+            v->input ? mx_array_to(ops_array(&v->shape, v->type, v->elements, false), mx_current_context()) : NULL;
         if (v->input && (!value[i] || (gradients && program_learns(v) && mx_attach_grad(value[i], MX_GRAD_WRITE))))
             return false;
     }

@@ -23,13 +23,24 @@ static int visible(const garbage_call *call)
     return n < 0 ? 0 : n > MX_MAX_OUTPUTS ? MX_MAX_OUTPUTS : n;
 }
 
+/* Inputs on the current context, where calls run. */
+static bool make_arrays(garbage_call *call, bool guarded, mx_array **in)
+{
+    if (!ops_arrays(&call->c, &call->values, call->types, guarded, in))
+        return false;
+    for (int k = 0; k < call->c.n_in; k++)
+        if (in[k] != MX_NONE && !(in[k] = mx_array_to(in[k], mx_current_context())))
+            return false;
+    return true;
+}
+
 /* Imperatively; `record`: with gradients, for ones at every output. */
 static void run_now(garbage_call *call, bool record, outcome *o)
 {
     mx_array *in[OPS_MAX_IN], *out[MX_MAX_OUTPUTS] = {NULL}, *heads[MX_MAX_OUTPUTS];
     int n_heads = 0;
     *o = (outcome){.n_in = call->c.n_in};
-    if (!ops_arrays(&call->c, &call->values, call->types, true, in))
+    if (!make_arrays(call, true, in))
         return outcome_error(o, mx_error_code());
     for (int k = 0; record && k < o->n_in; k++)
         if (differentiable(call, k))
@@ -87,19 +98,20 @@ static void run_symbol(garbage_call *call, outcome *o)
     int which[OPS_MAX_IN], unused[OPS_MAX_IN];
     *o = (outcome){.n_in = call->c.n_in};
     mx_symbol *symbol = symbol_of(call);
-    if (!symbol || !ops_arrays(&call->c, &call->values, call->types, false, in))
+    if (!symbol || !make_arrays(call, false, in))
         return outcome_error(o, MX_ERR_ARGUMENT);
     struct mx_bindings bindings = {.arguments = in_order(mx_symbol_arguments(symbol), in, arguments, which),
                                    .auxiliary = in_order(mx_symbol_auxiliary(symbol), in, auxiliary, unused)};
     for (int64_t i = 0; i < bindings.arguments.n; i++) {
         int k = which[i];
         gradients[i] = differentiable(call, k)
-                           ? ops_array(&call->values.shape[k], (mx_dtype)call->types[k], NULL, false)
+                           ? mx_array_to(ops_array(&call->values.shape[k], (mx_dtype)call->types[k], NULL, false),
+                                         mx_current_context())
                            : MX_NONE;
         o->grad[k] = gradients[i] == MX_NONE ? NULL : gradients[i];
     }
     bindings.gradients = (mx_arrays){gradients, bindings.arguments.n};
-    mx_executor *executor = mx_bind(symbol, mx_cpu(0), &bindings);
+    mx_executor *executor = mx_bind(symbol, mx_current_context(), &bindings);
     mx_arrays out = mx_executor_forward(executor, call->c.train);
     if (mx_error_code())
         return outcome_error(o, mx_error_code());

@@ -44,14 +44,14 @@ static mx_array *fold_all(const mx_sparse_call *call, bool keepdims)
 
 mx_array *mx_sparse_fold(const mx_sparse_call *call)
 {
+    if (!strcmp(call->op->name, "_contrib_getnnz")) /* its attributes are others */
+        return mx_sparse_count_stored(call);
     const bool norm = !strcmp(call->op->name, "norm");
     const mx_reduce_attrs *reduce = call->attrs;
     const mx_norm_attrs *of_norm = call->attrs;
     const mx_dims *axis = norm ? &of_norm->axis : &reduce->axis;
     const bool keepdims = norm ? of_norm->keepdims : reduce->keepdims;
     mx_array *x = call->in[0];
-    if (!strcmp(call->op->name, "_contrib_getnnz"))
-        return mx_sparse_count_stored(call);
     if (axis->n <= 0 && (norm || !reduce->exclude))
         return fold_all(call, keepdims);
     const int along = axis->n == 1 ? mx_axis(axis->d[0], x->ndim) : -1;

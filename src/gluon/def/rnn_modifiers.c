@@ -98,6 +98,8 @@ static mx_code zoneout_prefix(const void *options, mx_text *text)
 static mx_code build_zoneout(mx_block *self)
 {
     const mx_block *base = mx_modifier_base(mx_options(self));
+    if (base && !mx_is_kind(base, &mx_block_kind, "ZoneoutCell", "base_cell"))
+        return mx_error_code();
     bool backwards = base && base->cell && mx_cell_only_unrolled(base);
     for (int64_t i = 0; base && base->cell && mx_cell_is_stack(base) && i < base->children.length; i++)
         backwards |= mx_cell_only_unrolled(base->children.entries[i].pointer);

@@ -64,10 +64,10 @@ static mx_code around(const mx_expand *call)
     const mx_dtype type = (mx_dtype)x->dtype;
     mx_array *wide = mx_expand_cast(x, mx_dtype_is_float(type) ? type : MX_FLOAT64);
     mx_array *scaled = decimals > 0 ? mx_g_scale(wide, pow(10, (double)decimals))
-                                    : with_number(MX_OP("_div_scalar"), wide, pow(10, (double)-decimals));
+                                    : with_number(MX_OP("_div_scalar"), wide, pow(10, -(double)decimals));
     mx_array *rounded = mx_g1("rint", scaled);
     mx_array *back = decimals > 0 ? with_number(MX_OP("_div_scalar"), rounded, pow(10, (double)decimals))
-                                  : mx_g_scale(rounded, pow(10, (double)-decimals));
+                                  : mx_g_scale(rounded, pow(10, -(double)decimals));
     return mx_expand_give(call, mx_expand_cast(back, type));
 }
 
