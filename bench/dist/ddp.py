@@ -6,14 +6,13 @@ PYTHON is the interpreter of an environment that has torch.  Networks, batches a
 process has one thread.  Columns: samples/s of all processes, ratio: ours / PyTorch.  With --inner the program is one of PyTorch's
 processes.  SPDX-License-Identifier: Apache-2.0
 """
-import argparse
 import os
 import socket
 import subprocess
 import sys
 import time
 
-BATCH = 64
+from common import BATCH, compare, parser_of_two, samples_per_second
 
 
 def resnet18(nn, torch):
@@ -77,12 +76,14 @@ def inner(name, seconds):
             optimizer.step()
         return time.time() - start
 
-    steps(4)
-    count = torch.tensor([max(2, int(seconds / (steps(3) / 3)))])
-    dist.broadcast(count, 0)
-    taken = steps(int(count))
+    def agree(count):
+        shared = torch.tensor([count])
+        dist.broadcast(shared, 0)
+        return int(shared)
+
+    rate = samples_per_second(steps, seconds, agree)
     if dist.get_rank() == 0:
-        print(f"{BATCH * int(count) / taken:.1f}", flush=True)
+        print(f"{rate:.1f}", flush=True)
     dist.destroy_process_group()
 
 
@@ -102,26 +103,16 @@ def theirs(python, name, processes, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = parser_of_two()
     parser.add_argument("--torch")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--models", nargs="+", default=["lenet", "resnet18", "lstm"])
-    parser.add_argument("--inner")
     args = parser.parse_args()
     if args.inner:
         return inner(args.inner, args.seconds)
     if not args.torch:
         parser.error("--torch PYTHON: an interpreter that has torch")
     import train
-    print(f"{'':10}{'ours':>12}{'PyTorch':>12}{'ratio':>8}")
-    for name in args.models:
-        pairs = [(train.measure(name, args.processes, 1, args.seconds), theirs(args.torch, name, args.processes, args.seconds))
-                 for _ in range(args.rounds)]
-        ours, other = sorted(pairs, key=lambda pair: pair[0] / pair[1])[len(pairs) // 2]
-        print(f"{name:10}{ours:12.1f}{other:12.1f}{ours / other:8.2f}", flush=True)
-    return 0
+    return compare(args, ("PyTorch", "ours"), lambda name: theirs(args.torch, name, args.processes, args.seconds),
+                   lambda name: train.measure(name, args.processes, 1, args.seconds))
 
 
 if __name__ == "__main__":

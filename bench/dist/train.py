@@ -6,13 +6,11 @@ Both run in turns, so that a busy machine slows both.  The batch is 64 in all, r
 of several, their ratio.  With --inner the program is one of the processes.
 SPDX-License-Identifier: Apache-2.0
 """
-import argparse
 import os
-import subprocess
 import sys
 import time
 
-BATCH = 64
+from common import BATCH, compare, parser_of_two, samples_per_second, start
 
 
 def make(name, batch):
@@ -48,49 +46,31 @@ def inner(name, seconds):
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9}, kvstore="dist_sync")
 
     def steps(n):
-        start = time.time()
+        begun = time.time()
         for _ in range(n):
             with autograd.record():
                 loss = loss_of(net(data), label)
             loss.backward()
             trainer.step(BATCH)
         mx.nd.waitall()
-        return time.time() - start
+        return time.time() - begun
 
-    steps(4)
-    count = dist.broadcast_object(max(2, int(seconds / (steps(3) / 3))))
-    taken = steps(count)
+    rate = samples_per_second(steps, seconds, dist.broadcast_object)
     if dist.rank() == 0:
-        print(f"{BATCH * count / taken:.1f}")
+        print(f"{rate:.1f}")
 
 
 def measure(name, processes, threads, seconds):
     """samples/s of this many processes with this many threads each."""
-    env = {**os.environ, "MXNET_CPU_WORKER_NTHREADS": str(threads), "OMPI_ALLOW_RUN_AS_ROOT": "1",
-           "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    command = [sys.executable, os.path.abspath(__file__), "--inner", name, "--seconds", str(seconds)]
-    if processes > 1:
-        command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(processes)] + command
-    return float(subprocess.run(command, env=env, check=True, text=True, stdout=subprocess.PIPE).stdout.split()[-1])
+    return float(start(processes, threads, os.path.abspath(__file__), "--inner", name, "--seconds", str(seconds)))
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--models", nargs="+", default=["lenet", "resnet18", "lstm"])
-    parser.add_argument("--inner")
-    args = parser.parse_args()
+    args = parser_of_two().parse_args()
     if args.inner:
         return inner(args.inner, args.seconds)
-    print(f"{'':10}{'1 process':>12}{f'{args.processes} processes':>14}{'ratio':>8}")
-    for name in args.models:
-        pairs = [(measure(name, 1, args.processes, args.seconds), measure(name, args.processes, 1, args.seconds))
-                 for _ in range(args.rounds)]
-        one, several = sorted(pairs, key=lambda pair: pair[1] / pair[0])[len(pairs) // 2]
-        print(f"{name:10}{one:12.1f}{several:14.1f}{several / one:8.2f}", flush=True)
-    return 0
+    return compare(args, ("1 process", f"{args.processes} processes"), lambda name: measure(name, 1, args.processes, args.seconds),
+                   lambda name: measure(name, args.processes, 1, args.seconds))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@
     X(bucket_kb,  "GLUON_BUCKET_KB",           int,  4096, "kilobytes of gradients that processes exchange in one message while backward goes on; 0: after it, in one message") \
     X(comm_check, "GLUON_COMM_CHECK",          int,  0,   "1: processes compare what they are about to exchange; differences are errors that name both sides") \
     X(comm_silence,"GLUON_COMM_SILENCE",       int,  8,   "seconds after which a process that is not heard of, not even its sign of life, counts as lost; 0: never") \
-    X(sync_seconds,"GLUON_SYNC_SECONDS",       int,  10,  "seconds that SyncBatchNorm on one context of a process waits for the others, which run in threads of their own") \
     X(kernel_cache,"GLUON_KERNEL_CACHE",       text, "",  "folder for GPU kernels compiled at run time; empty: gluon in $XDG_CACHE_HOME or ~/.cache; -: none") \
     X(plan_dump,  "MXNET_PLAN_DUMP",           text, "",  "folder to which every plan is written after every pass, as text and DOT") \
     X(limit_depth,"GLUON_LIMIT_DEPTH",         int,  200, "levels of arrays and objects in JSON files, 1000 at most (see gluon/limits.h)") \
@@ -31,7 +30,8 @@
     X(trust_pickles,"GLUON_TRUST_PICKLES",     int,  0,   "1: files of optimizer states may contain any Python object, whose code runs when it is loaded") \
     X(numpy_aliases,"MXNET_NUMPY_ALIASES",     int,  0,   "1: importing the Python package gives NumPy the names it has removed (np.int, np.float, np.Inf ...)") \
     X(nccl_library,"GLUON_NCCL_LIBRARY",       text, "",  "path of NCCL; empty: libnccl.so.2 on the system's search path, or of PyPI's package; -: none, GPUs exchange through the host") \
-    X(deterministic,"MXNET_ENFORCE_DETERMINISM", int, 0,  "1: only kernels whose results do not depend on the order in which a GPU runs them; matters for gradients of attention on long sequences")
+    X(deterministic,"MXNET_ENFORCE_DETERMINISM", int, 0,  "1: only kernels whose results do not depend on the order in which a GPU runs them; matters for gradients of attention on long sequences") \
+    X(sync_seconds,"GLUON_SYNC_SECONDS",       int,  10,  "seconds that SyncBatchNorm on one context of a process waits for the others, which run in threads of their own")
 
 typedef int64_t mx_flag_int;
 typedef const char *mx_flag_text;

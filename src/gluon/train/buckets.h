@@ -23,8 +23,8 @@ int32_t mx_buckets_in_plan(mx_buckets *self);
  * plan must run without them, and mx_buckets_exchange() in it. */
 mx_code mx_buckets_agree(mx_buckets *self, bool *clean);
 /* The calls before which the exchanges come, and last the copies back: (n + 1).  finished: (slots of the trainer) the call
- * that completes its gradient; updates: the first call that reads sums. */
-void mx_buckets_place(const mx_buckets *self, const int32_t *finished, int32_t updates, int32_t *before);
+ * that completes its gradient; updates: the first call that reads sums.  Memory of the buckets, until the next call. */
+const int32_t *mx_buckets_place(mx_buckets *self, const int32_t *finished, int32_t updates);
 mx_code mx_buckets_stop(void *self, int32_t i); /* for mx_stops */
 int64_t mx_buckets_touches(void *self, int32_t i, mx_touch *spans);
 void mx_buckets_begin_round(mx_buckets *self); /* after the plan */

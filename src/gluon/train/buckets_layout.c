@@ -25,10 +25,11 @@ void mx_buckets_free_layout(mx_buckets *self)
     for (int i = 0; i < self->n_buckets; i++)
         mx_wire_close(&self->buckets[i].wire);
     mx_free(self->agreed, (size_t)(self->n_members + self->n_buckets));
+    mx_free(self->before, (size_t)(self->n_buckets + 1) * sizeof *self->before);
     mx_free(self->by_pointer, (size_t)self->n_members * sizeof *self->by_pointer);
     mx_free(self->members, (size_t)self->n_members * sizeof *self->members);
     mx_free(self->buckets, (size_t)self->n_members * sizeof *self->buckets);
-    self->agreed = NULL, self->by_pointer = NULL, self->members = NULL, self->buckets = NULL;
+    self->agreed = NULL, self->before = NULL, self->by_pointer = NULL, self->members = NULL, self->buckets = NULL;
     self->n_members = self->n_buckets = self->started = 0;
 }
 
@@ -125,7 +126,8 @@ mx_code mx_buckets_lay_out(mx_buckets *self, const int64_t *order)
     if (divide_members(self))
         return mx_error_code();
     self->agreed = mx_alloc_zero((size_t)(self->n_members + self->n_buckets));
-    return self->agreed ? MX_OK : mx_error_code();
+    self->before = mx_alloc_zero((size_t)(self->n_buckets + 1) * sizeof *self->before);
+    return self->agreed && self->before ? MX_OK : mx_error_code();
 }
 
 bool mx_buckets_fit(mx_buckets *self)

@@ -47,6 +47,7 @@ struct mx_buckets {
     bool has_agreed; /* in this round, before the exchange */
     uint8_t *agreed; /* (n_members + n_buckets) fresh, outdated; MX_MAX over processes */
     mx_work agreement;
+    int32_t *before; /* (n_buckets + 1) of a fused step: the calls before which exchanges come */
 };
 
 /* Whether the slot's gradient is exchanged in a bucket. */

@@ -38,13 +38,14 @@ mx_code mx_buckets_agree(mx_buckets *self, bool *clean)
     return code;
 }
 
-void mx_buckets_place(const mx_buckets *self, const int32_t *finished, int32_t updates, int32_t *before)
+const int32_t *mx_buckets_place(mx_buckets *self, const int32_t *finished, int32_t updates)
 {
-    int32_t last = 0;
+    int32_t last = 0, *before = self->before;
     for (int i = 0; i < self->n_buckets; before[i++] = last)
         for (int k = self->buckets[i].first; k < self->buckets[i].first + self->buckets[i].members; k++)
             last = finished[self->members[k].slot] + 1 > last ? finished[self->members[k].slot] + 1 : last;
     before[self->n_buckets] = updates;
+    return before;
 }
 
 static mx_code copy_back(mx_buckets *self)

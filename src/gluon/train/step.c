@@ -163,19 +163,14 @@ static mx_code run_exchanging(mx_train_step *self, const mx_step_plan *plan, mx_
 {
     mx_buckets *buckets = self->trainer->buckets;
     const int32_t n = plan->compiled->plan->capturable ? mx_buckets_in_plan(buckets) : 0;
-    const size_t bytes = (size_t)(n + 1) * sizeof(int32_t);
     mx_code code = MX_OK;
     *did = false;
     if (!n || (code = mx_buckets_agree(buckets, did)) || !*did)
         return code;
-    int32_t *before = mx_alloc(bytes);
-    if (!before)
-        return mx_error_code();
-    mx_buckets_place(buckets, plan->finished, plan->updates, before);
+    const int32_t *before = mx_buckets_place(buckets, plan->finished, plan->updates);
     code = mx_frame_run_stops(frame, &(mx_stops){.n = n + 1, .before = before, .run = mx_buckets_stop,
                                                  .touches = mx_buckets_touches, .user = buckets});
     mx_buckets_begin_round(buckets);
-    mx_free(before, bytes);
     return code;
 }
 
