@@ -107,6 +107,9 @@ distributed: setup-mpi python ## tests of several processes, with mpirun; skippe
 onnx: python ## ONNX files: against the onnx package and ONNX Runtime of PyPI; ONNX=--every: all networks of the zoo
 	@JOBS=$(JOBS) sh tools/onnx.sh $(BUILD) $(ONNX)
 
+keras: python ## weights of Keras: small networks of keras.applications beside ours; Keras and JAX of PyPI; not part of CI
+	@JOBS=$(JOBS) sh tools/keras.sh $(BUILD)
+
 packages: wheel deb ## wheel, Debian package and the CMake example, made and tested
 	@JOBS=$(JOBS) CMAKE_FLAGS="$(CMAKE_FLAGS)" sh tests/packages/cmake.sh fetch
 

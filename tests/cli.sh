@@ -163,6 +163,11 @@ cp a.safetensors misnamed && cp b.npz misnamed.params # the contents count
 "$gluon" convert misnamed d.params >/dev/null && cmp d.params c.params || fail "a file without a suffix"
 "$gluon" convert misnamed.params d.params >/dev/null && cmp d.params c.params || fail "an NPZ file named .params"
 wrong 1 "one array" "$gluon" convert a.safetensors all.npy
+"$gluon" convert "$source/tests/fuzz/regress/hdf5/many_links.h5" from.npz | grep -q "9 arrays" || fail "convert an HDF5 file"
+wrong 2 "ends in" "$gluon" convert from.npz from.h5
+head -c 3000 "$source/tests/fuzz/regress/hdf5/many_links.h5" >cut.h5
+wrong 1 "cut.h5.*outside the file" "$gluon" convert cut.h5 from.npz
+wrong 1 "is in no layer" "$gluon" convert "$source/tests/fuzz/regress/hdf5/many_links.h5" --to resnet50_v1 -o net.params
 wrong 1 "'conv1.weight', the parameter 'features.0.weight'" "$gluon" convert a.safetensors --to resnet18_v1b -o net.params
 wrong 1 "no network 'resnet19'" "$gluon" convert a.safetensors --to resnet19 net.params
 wrong 2 "one name for the result" "$gluon" convert a.safetensors --to resnet18_v1b

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the tests of ONNX files, TensorBoard's event files and trackers against the other side: the onnx package, ONNX Runtime,
+# Runs the tests of ONNX files, HDF5 files, TensorBoard's event files and trackers against the other side: the onnx package, ONNX Runtime, h5py,
 # TensorBoard, MLflow and Weights & Biases, in an environment of their own.
 #
 #   tools/onnx.sh BUILD [PYTEST OPTIONS]     --every: all networks of the zoo, not only a sample
@@ -12,7 +12,7 @@ set -eu
 build=$(cd "$1" && pwd)
 shift
 source=$(cd "$(dirname "$0")/.." && pwd)
-sh "$source/tools/venv.sh" "$build/onnx" numpy pytest pytest-xdist onnx==1.23.2 onnxruntime==1.31.1 tensorboard || {
+sh "$source/tools/venv.sh" "$build/onnx" numpy pytest pytest-xdist onnx==1.23.2 onnxruntime==1.31.1 tensorboard h5py || {
     echo "onnx: onnx and onnxruntime cannot be had: their tests are skipped"
     exit 0
 }

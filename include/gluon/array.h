@@ -128,13 +128,13 @@ MX_API mx_code mx_array_fill(mx_array *x, double value);
 
 /* ---- files ---------------------------------------------------------------------------------------------- */
 typedef struct mx_array_dict mx_array_dict; /* names and arrays of a file, in file order */
-/* The arrays of a .params, safetensors, NPZ or NPY file: the contents say which it is, not the name. */
+/* The arrays of a .params, safetensors, NPZ, NPY, HDF5 or .keras file: the contents say which it is, not the name. */
 MX_API mx_array_dict *mx_load(const char *path);
 MX_API mx_array_dict *mx_load_buffer(const void *bytes, size_t count);
 /* The suffix chooses the format: .safetensors, .npz, .npy (one array without a name), anything else: .params.
  * names may be NULL (a list).  Written atomically. */
 MX_API mx_code mx_save(const char *path, mx_arrays arrays, const char *const *names);
-/* "params", "safetensors", "npz" or "npy"; NULL: none of them, by the contents of a file (without an error if it can be
+/* "params", "safetensors", "npz", "npy" or "hdf5" (only read); NULL: none of them, by the contents of a file (without an error if it can be
  * read) or by the suffix of a name. */
 MX_API const char *mx_load_format(const char *path);
 MX_API const char *mx_save_format(const char *path);

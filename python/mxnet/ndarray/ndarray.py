@@ -213,7 +213,7 @@ def save(fname, data):
 
 
 def load(fname):
-    """Arrays of a .params, safetensors, NPZ or NPY file (its contents say which): a dict if they have names, else a
+    """Arrays of a .params, safetensors, NPZ, NPY, HDF5 or .keras file (its contents say which): a dict if they have names, else a
     list."""
     return _core.load(fname)
 

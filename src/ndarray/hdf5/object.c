@@ -138,7 +138,7 @@ static bool is_usual(mx_hdf5_block *m, int class, int size)
         int size, exponent_at, exponent, mantissa;
     } floats[] = {{2, 10, 5, 10}, {4, 23, 8, 23}, {8, 52, 11, 52}};
     const int first = (int)mx_hdf5_number(m, 2), bits = (int)mx_hdf5_number(m, 2);
-    if (first || bits != 8 * size)
+    if (first || size > 8 || bits != 8 * size)
         return false;
     if (class == 0)
         return true;
