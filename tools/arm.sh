@@ -71,7 +71,7 @@ sysroot=$build/arm/sysroot
 sh "$source/tools/sysroot.sh" "$sysroot" arm64 libcmocka0 libcmocka-dev zlib1g zlib1g-dev libjpeg62-turbo libjpeg62-turbo-dev \
     libjpeg-dev libpng16-16 libpng-dev || { echo "arm: the library skipped: its libraries cannot be had for arm64"; exit 0; }
 
-tests="cpu_gemm cpu_conv cpu_vmath cpu_pointwise op_ops op_schema exec_plan exec_random pass_layout ndarray_files ndarray_formats
+tests="cpu_gemm cpu_conv cpu_vmath cpu_pointwise cpu_small_types op_ops op_schema exec_plan exec_random pass_layout ndarray_files ndarray_formats
     base_image base_json graph_symbol_json gluon_files gluon_predict gluon_hybrid gluon_train_step"
 # Optimised as usual but without debugging information: the build is most of the time.
 cmake -S "$source" -B "$build/arm/build" --toolchain "$source/cmake/arm64.cmake" -DGLUON_SYSROOT="$sysroot" -DGLUON_WERROR=ON \
@@ -82,13 +82,19 @@ cmake --build "$build/arm/build" -j "$JOBS" --target $(printf 'test_%s ' $tests)
 (cd "$build/arm/build" && CC=aarch64-linux-gnu-gcc \
     ctest --output-on-failure --no-label-summary --no-tests=error --timeout 900 -j "$JOBS" -R "^test_($(echo $tests | tr ' ' '|'))\$")
 
-# Networks that this machine exported, at both levels.
+# Bytes and 16-bit floats, and networks that this machine exported, at every level and on CPUs that have no higher one.
 cd "$work"
 run() { qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH="$sysroot/usr/lib/aarch64-linux-gnu:$sysroot/lib/aarch64-linux-gnu" "$@"; }
-for level in generic neon; do
+for row in max:generic cortex-a53:neon neoverse-n1:armv82 max:armv86; do
+    cpu=${row%%:*} level=${row#*:}
+    qemu-aarch64 -cpu help | grep -qw "$cpu" || { echo "arm: level $level skipped: this qemu has no $cpu"; continue; }
+    export QEMU_CPU="$cpu" GLUON_TEST_LEVEL="$level" GLUON_CPU_LEVEL=
+    [ "$level" != generic ] || GLUON_CPU_LEVEL=generic # the others must be found
+    [ "$level" = armv86 ] || run "$build/arm/build/tests/test_cpu_small_types" > level.log 2>&1 ||
+        { cat level.log; fail "level $level on $cpu"; } # ctest has run it at the highest
     for model in $models; do
         name=${model%%:*}
-        GLUON_CPU_LEVEL=$level run "$build/arm/build/bin/gluon" predict "$name" --input "$name.npy" --all > "$name.said"
+        run "$build/arm/build/bin/gluon" predict "$name" --input "$name.npy" --all > "$name.said"
         agree "$name.answer" "$name.said" "$name on ARM, level $level"
     done
 done

@@ -40,6 +40,14 @@
 #define MX_VECTOR_REGISTERS 16
 #endif
 
+/* A function that loads or stores part of a vector where the level has no masks: the edges of arrays are rare, and inlined in
+ * every unrolled step it would be most of the code.  On ARM, it leaves most registers of its caller as they are. */
+#if defined(__aarch64__)
+#define MX_AT_EDGES __attribute__((noinline, unused, aarch64_vector_pcs))
+#else
+#define MX_AT_EDGES __attribute__((noinline, unused))
+#endif
+
 /* Before a loop with independent iterations; clang has no such pragma and checks at run time. */
 #if defined(__clang__)
 #define MX_IVDEP

@@ -17,6 +17,13 @@
 #define ROWS 4
 #endif
 
+#define TAPS (CONV_DEPTHWISE_MOST * CONV_DEPTHWISE_MOST)
+#if defined(MX_NEON) /* one lane multiplies a vector: LANES weights share a register */
+#define WEIGHT(w, k) (w)[(k) / LANES][(k) % LANES]
+#else
+#define WEIGHT(w, k) (w)[k]
+#endif
+
 typedef struct depthwise {
     const conv_job *job;
     const float *source, *w, *bias;
@@ -30,23 +37,22 @@ typedef struct plane {
     float *result;
     int64_t height, width; /* of the source */
     int64_t result_height, result_width;
-    int64_t pad[2]; /* lines, positions */
-    float w[CONV_DEPTHWISE_MOST * CONV_DEPTHWISE_MOST];
+    int64_t pad[2];        /* lines, positions */
+    float w[TAPS + LANES]; /* read in whole vectors */
     float bias;
     bool relu;
 } plane;
 
-static vfloat finish(const plane *p, vfloat sum)
-{
-    sum += vector_all(p->bias);
-    return p->relu ? vector_max((vfloat){0}, sum) : sum;
-}
-
 /* As vectors, read once: to the compiler, a store of results might change p->w. */
 CONV_INLINE void copy_weights(const int size, const plane *p, vfloat *w)
 {
+#if defined(MX_NEON)
+    UNROLL for (int k = 0; k < size * size; k += LANES)
+        w[k / LANES] = vector_load(p->w + k);
+#else
     UNROLL for (int k = 0; k < size * size; k++)
         w[k] = vector_all(p->w[k]);
+#endif
 }
 
 /* Which source lines of a block of result lines are padding: none, only the first, only the last, or any. */
@@ -82,13 +88,16 @@ CONV_INLINE void sum_rows(const int size, const int stride, const int rows, cons
         UNROLL for (int row = 0; row < rows; row++)
             if (l >= row * stride && l < row * stride + size)
                 UNROLL for (int k = 0; k < size; k++)
-                    sum[row] += v[k] * w[(l - row * stride) * size + k];
+                    sum[row] += v[k] * WEIGHT(w, (l - row * stride) * size + k);
     }
-    float *to = p->result + h * p->result_width + i;
-    UNROLL for (int row = 0; row < rows; row++, to += p->result_width)
-        vector_store_part(to, finish(p, sum[row]), p->result_width - i);
+    const vfloat bias = vector_all(p->bias), floor = vector_all(p->relu ? 0 : -INFINITY);
+    const int64_t result_width = p->result_width, count = whole ? LANES : result_width - i;
+    float *to = p->result + h * result_width + i;
+    UNROLL for (int row = 0; row < rows; row++, to += result_width)
+        vector_store_part(to, vector_max(floor, sum[row] + bias), count);
 }
 
+#if defined(__AVX2__)
 /* ROWS result lines from h on: code of its own for the usual paddings. */
 CONV_INLINE void sum_block(const int size, const int stride, const plane *p, const vfloat *w, const conv_reading *r,
                            int64_t h, int64_t i)
@@ -109,7 +118,7 @@ CONV_INLINE void sum_block(const int size, const int stride, const plane *p, con
 CONV_INLINE void correlate_plane(const int size, const int stride, const plane *p)
 {
     const int64_t last = p->result_width - LANES;
-    vfloat w[CONV_DEPTHWISE_MOST * CONV_DEPTHWISE_MOST];
+    vfloat w[TAPS];
     copy_weights(size, p, w);
     for (int64_t next = 0; next < p->result_width; next += LANES) {
         const int64_t i = next > last && last > 0 ? last : next; /* the last vector overlaps: no part of it is masked */
@@ -127,6 +136,50 @@ CONV_INLINE void correlate_plane(const int size, const int stride, const plane *
         }
     }
 }
+
+#define CORRELATE(size, stride) \
+    static void correlate_##size##_##stride(const plane *p) { correlate_plane(size, stride, p); }
+#else
+/* Without masks, edges take so much code that it is kept apart: the usual case then has all registers for itself. */
+#define SUM_ROWS(name, size, stride, rows, padding, whole)                                                       \
+    static __attribute__((noinline)) void name##_##size##_##stride(const plane *p, const conv_reading *r,        \
+                                                                   int64_t h, int64_t i)                         \
+    {                                                                                                            \
+        vfloat w[TAPS];                                                                                          \
+        copy_weights(size, p, w);                                                                                \
+        sum_rows(size, stride, rows, padding, whole, p, w, r, h, i);                                             \
+    }
+typedef void (*rows_fn)(const plane *p, const conv_reading *r, int64_t h, int64_t i);
+
+static void correlate_plane(const int size, const int stride, const plane *p, rows_fn inside, const rows_fn *edges)
+{
+    const int64_t last = p->result_width - LANES;
+    for (int64_t next = 0; next < p->result_width; next += LANES) {
+        const int64_t i = next > last && last > 0 ? last : next; /* the last vector overlaps: no part of it is masked */
+        const conv_reading r = conv_reading_of(size, stride, i, p->result_width - i, p->pad[1], p->width);
+        for (int64_t h = 0, rows; h < p->result_height; h += rows) {
+            int which = 0; /* of ROWS, ROWS / 2 ... 1 lines */
+            for (rows = ROWS; rows > p->result_height - h; rows /= 2)
+                which++;
+            const edge padding = edge_of(p, h * stride - p->pad[0], (ROWS - 1) * stride + size);
+            (rows == ROWS && r.whole && padding == NO_LINE ? inside : edges[which])(p, &r, h, i);
+        }
+    }
+}
+
+#define CORRELATE(size, stride)                                                                                  \
+    SUM_ROWS(inside, size, stride, ROWS, NO_LINE, true)                                                          \
+    SUM_ROWS(all, size, stride, ROWS, ANY_LINE, false)                                                           \
+    SUM_ROWS(half, size, stride, ROWS / 2, ANY_LINE, false)                                                      \
+    SUM_ROWS(quarter, size, stride, ROWS / 4, ANY_LINE, false)                                                   \
+    SUM_ROWS(one, size, stride, 1, ANY_LINE, false)                                                              \
+    static void correlate_##size##_##stride(const plane *p)                                                      \
+    {                                                                                                            \
+        static const rows_fn edges[] = {all_##size##_##stride, half_##size##_##stride, quarter_##size##_##stride, \
+                                        one_##size##_##stride};                                                  \
+        correlate_plane(size, stride, p, inside_##size##_##stride, edges);                                       \
+    }
+#endif
 
 /* Stride 2, data gradient: LANES positions of dy spread into 2 * LANES of a line of dx, from 2 * j on.
  *
@@ -146,9 +199,9 @@ CONV_INLINE void spread_line(const int size, const int odd_h, const int odd_w, c
             const conv_reading *read = &r[(k + odd_w) / 2];
             const vfloat v = vector_load_between(p->source + line * p->width, read->at, read->part[0]);
             if (k >= 0)
-                even += v * w[i * size + k];
+                even += v * WEIGHT(w, i * size + k);
             if (k + 1 < size)
-                odd += v * w[i * size + k + 1];
+                odd += v * WEIGHT(w, i * size + k + 1);
         }
     }
     float *to = p->result + h * p->result_width + 2 * j;
@@ -160,7 +213,7 @@ CONV_INLINE void spread_line(const int size, const int odd_h, const int odd_w, c
 
 CONV_INLINE void spread_plane(const int size, const int odd_w, const plane *p)
 {
-    vfloat w[CONV_DEPTHWISE_MOST * CONV_DEPTHWISE_MOST];
+    vfloat w[TAPS];
     copy_weights(size, p, w);
     for (int64_t j = 0; 2 * j < p->result_width; j += LANES) {
         conv_reading r[CONV_DEPTHWISE_MOST];
@@ -204,10 +257,10 @@ static void correlate_halved(const plane *p)
 #endif
 
 typedef void (*plane_fn)(const plane *p);
-static void correlate_3_1(const plane *p) { correlate_plane(3, 1, p); }
-static void correlate_3_2(const plane *p) { correlate_plane(3, 2, p); }
-static void correlate_5_1(const plane *p) { correlate_plane(5, 1, p); }
-static void correlate_5_2(const plane *p) { correlate_plane(5, 2, p); }
+CORRELATE(3, 1)
+CORRELATE(3, 2)
+CORRELATE(5, 1)
+CORRELATE(5, 2)
 static void spread_3(const plane *p) { p->pad[1] % 2 ? spread_plane(3, 1, p) : spread_plane(3, 0, p); }
 static void spread_5(const plane *p) { p->pad[1] % 2 ? spread_plane(5, 1, p) : spread_plane(5, 0, p); }
 

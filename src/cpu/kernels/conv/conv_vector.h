@@ -33,6 +33,25 @@ typedef float vhalf_any __attribute__((vector_size(MX_VECTOR_BYTES / 2), aligned
 CONV_INLINE vhalf half_load(const float *from) { return *(const vhalf_any *)from; }
 CONV_INLINE void half_store(float *to, vhalf value) { *(vhalf_any *)to = value; }
 
+#if !defined(__AVX2__)
+/* The lanes [begin, end), the others zero. */
+static MX_AT_EDGES vfloat vector_load_some(const float *from, int64_t begin, int64_t end)
+{
+    float lanes[LANES] = {0};
+    for (int64_t i = begin; i < end; i++)
+        lanes[i] = from[i];
+    return vector_load(lanes);
+}
+
+static MX_AT_EDGES void vector_store_some(float *to, vfloat value, int64_t count)
+{
+    float lanes[LANES];
+    vector_store(lanes, value);
+    for (int64_t i = 0; i < count; i++)
+        to[i] = lanes[i];
+}
+#endif
+
 /* The first `count` lanes, the others zero; nothing past them is touched. */
 CONV_INLINE vfloat vector_load_part(const float *from, int64_t count)
 {
@@ -44,10 +63,7 @@ CONV_INLINE vfloat vector_load_part(const float *from, int64_t count)
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return (vfloat)_mm256_maskload_ps(from, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), lane));
 #else
-    float lanes[LANES] = {0};
-    for (int64_t i = 0; i < count; i++)
-        lanes[i] = from[i];
-    return vector_load(lanes);
+    return vector_load_some(from, 0, count);
 #endif
 }
 
@@ -63,8 +79,7 @@ CONV_INLINE void vector_store_part(float *to, vfloat value, int64_t count)
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     _mm256_maskstore_ps(to, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), lane), (__m256)value);
 #else
-    for (int64_t i = 0; i < count; i++)
-        to[i] = value[i];
+    vector_store_some(to, value, count);
 #endif
 }
 
@@ -105,10 +120,7 @@ CONV_INLINE vfloat vector_load_between(const float *from, int64_t at, vector_par
 #else
     if (part.begin == 0 && part.end == LANES)
         return vector_load(first);
-    float lanes[LANES] = {0};
-    for (int64_t i = part.begin; i < part.end; i++)
-        lanes[i] = first[i];
-    return vector_load(lanes);
+    return vector_load_some(first, part.begin, part.end);
 #endif
 }
 

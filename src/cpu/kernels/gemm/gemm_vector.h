@@ -81,22 +81,27 @@ static inline void FN(store_mask)(T *p, FN(mask) mask, V x)
 #else
 typedef int64_t FN(mask);
 static inline FN(mask) FN(mask_first)(int64_t count) { return count; }
-static inline V FN(load_mask)(const T *p, FN(mask) mask)
+static MX_AT_EDGES V FN(load_some)(const T *p, int64_t count)
 {
-    if (mask >= VL)
-        return FN(load)(p);
-    V x = {0};
-    for (int i = 0; i < VL; i++)
-        x[i] = i < mask ? p[i] : (T)0;
-    return x;
+    T x[VL] = {0};
+    for (int64_t i = 0; i < count; i++)
+        x[i] = p[i];
+    return FN(load)(x);
 }
+static MX_AT_EDGES void FN(store_some)(T *p, int64_t count, V value)
+{
+    T x[VL];
+    FN(store)(x, value);
+    for (int64_t i = 0; i < count; i++)
+        p[i] = x[i];
+}
+static inline V FN(load_mask)(const T *p, FN(mask) mask) { return mask >= VL ? FN(load)(p) : FN(load_some)(p, mask); }
 static inline void FN(store_mask)(T *p, FN(mask) mask, V x)
 {
     if (mask >= VL)
         FN(store)(p, x);
     else
-        for (int i = 0; i < VL && i < mask; i++)
-            p[i] = x[i];
+        FN(store_some)(p, mask, x);
 }
 #endif
 

@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/kernel.h"
 #include "cpu/kernels/quantize/integer_dot_tile.h"
+#include "ndarray/convert.h"
 
 typedef uint8_t element;
 typedef uint32_t total; /* wraps around */
@@ -62,31 +63,45 @@ static void sum_columns(void *arg, int64_t begin, int64_t end)
             sums[j] += (total)pack(job->b[p * job->n + j], job->b_flip);
 }
 
-static bool are_bytes(const mx_array *x, const mx_array *zero)
-{
-    return (x->dtype == MX_UINT8 || x->dtype == MX_INT8) && zero->dtype == x->dtype;
-}
 static element flip_of(const mx_array *x) { return x->dtype == MX_UINT8 ? 0x80 : 0; }
-static zeros zeros_of(const mx_array *x) { return (zeros){mx_data(x), x->size == 1}; }
+static zeros zeros_of(const mx_array *x, const element *at) { return (zeros){at, x->size == 1}; }
+static bool is_bytes(const mx_array *x) { return x->dtype == MX_UINT8 || x->dtype == MX_INT8; }
+
+/* The inputs as bytes: those of other types are converted into `room`. */
+static void bytes_of(const mx_kernel_call *call, element *room, const element **x)
+{
+    for (int i = 0; i < 4; i++) {
+        const mx_array *in = call->in[i];
+        x[i] = mx_data(in);
+        if (is_bytes(in))
+            continue;
+        mx_convert(room, MX_INT8, x[i], (mx_dtype)in->dtype, in->size);
+        x[i] = room, room += in->size;
+    }
+}
 
 static mx_code run_integer_dot(const mx_kernel_call *call)
 {
     const mx_array *a = call->in[0], *b = call->in[1], *out = call->out[0];
-    if (!are_bytes(a, call->in[2]) || !are_bytes(b, call->in[3]))
-        return MX_DECLINED;
     if (!out->size)
         return MX_OK;
     const int64_t k = b->shape[0], n = b->shape[1];
-    details d = {zeros_of(call->in[2]), zeros_of(call->in[3]), NULL, mx_data(out)};
-    product_job job = {.a = mx_data(a), .b = mx_data(b), .a_row = k, .a_column = 1, .b_row = n, .b_column = 1,
-                       .batch = 1, .m = out->size / n, .n = n, .k = k, .a_flip = flip_of(a), .b_flip = flip_of(b),
-                       .multiply = multiply, .finish = finish, .details = &d};
-    d.b_sums = mx_alloc((size_t)n * sizeof *d.b_sums);
-    if (!d.b_sums)
+    int64_t converted = 0;
+    for (int i = 0; i < 4; i++)
+        converted += is_bytes(call->in[i]) ? 0 : call->in[i]->size;
+    const size_t sums = (size_t)n * sizeof(total), bytes = sums + (size_t)converted;
+    total *memory = mx_alloc(bytes);
+    if (!memory)
         return mx_error_code();
+    const element *x[4];
+    bytes_of(call, (element *)memory + sums, x);
+    details d = {zeros_of(call->in[2], x[2]), zeros_of(call->in[3], x[3]), memory, mx_data(out)};
+    product_job job = {.a = x[0], .b = x[1], .a_row = k, .a_column = 1, .b_row = n, .b_column = 1, .batch = 1,
+                       .m = out->size / n, .n = n, .k = k, .a_flip = flip_of(a), .b_flip = flip_of(b),
+                       .multiply = multiply, .finish = finish, .details = &d};
     mx_parallel(n, 1 + MX_GRAIN / (k + 1), sum_columns, &job);
     const mx_code code = product_run(&job);
-    mx_free(d.b_sums, (size_t)n * sizeof *d.b_sums);
+    mx_free(memory, bytes);
     return code;
 }
 

@@ -3,26 +3,21 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/numbers.h"
 
-/* Bytes of either kind as integers. */
+/* Bytes of either kind as integers; other types are taken as int8. */
 struct bytes {
     const void *data;
-    bool is_signed;
-    bytes(const mx_array *x) : data(mx_data(x)), is_signed(x->dtype == MX_INT8) {}
+    int type;
+    bytes(const mx_array *x) : data(mx_data(x)), type(x->dtype) {}
     __device__ int operator[](int64_t i) const
     {
-        return is_signed ? ((const int8_t *)data)[i] : ((const uint8_t *)data)[i];
+        return type == MX_UINT8  ? ((const uint8_t *)data)[i]
+               : type == MX_INT8 ? ((const int8_t *)data)[i]
+                                 : (int8_t)(int)mx_cuda_load<double>(data, type, i);
     }
 };
 
-static bool are_bytes(const mx_array *x, const mx_array *zero)
-{
-    return (x->dtype == MX_UINT8 || x->dtype == MX_INT8) && zero->dtype == x->dtype;
-}
-
 static mx_code run_integer_dot(const mx_kernel_call *call)
 {
-    if (!are_bytes(call->in[0], call->in[2]) || !are_bytes(call->in[1], call->in[3]))
-        return MX_DECLINED;
     const bytes a(call->in[0]), b(call->in[1]), a_zero(call->in[2]), b_zero(call->in[3]);
     const bool one_a = call->in[2]->size == 1, one_b = call->in[3]->size == 1;
     const int64_t k = call->in[1]->shape[0], n = call->in[1]->shape[1];

@@ -122,6 +122,9 @@ static mx_code read_matmul_integer(mx_onnx_in *n)
 
 static mx_code write_integer_dot(mx_onnx_out *o)
 {
+    for (int i = 0; i < 2; i++)
+        if (o->in_type[i] != MX_UINT8 && o->in_type[i] != MX_INT8)
+            return mx_onnx_refuse(o, "only products of int8 and uint8 can be written");
     if (mx_onnx_out_rank(o, 0) > 2 && mx_shape_size(&o->in_shape[2]) != 1)
         return mx_onnx_refuse(o, "a zero point per row of an array with more than two axes cannot be written");
     mx_onnx_put(o, o->out[0], "MatMulInteger", o->in[0], o->in[1], o->in[2], o->in[3]);

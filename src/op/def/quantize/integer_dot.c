@@ -44,14 +44,16 @@ static mx_code infer_shape(mx_infer *infer)
 
 static mx_code infer_type(mx_infer *infer)
 {
-    for (int i = 0; i < 4; i++) {
-        const int type = infer->in_type[i];
-        if (type != MX_DTYPE_NONE && type != MX_INT8 && type != MX_UINT8)
-            return mx_op_fail(infer->op, MX_ERR_DTYPE, "%s has type %s, wanted int8 or uint8",
-                              (const char *const[]){"lhs", "rhs", "lhs_zero", "rhs_zero"}[i], mx_dtype_name(type));
+    for (int i = 0; i < 2; i++) {
+        const int type = infer->in_type[i], zero = infer->in_type[2 + i];
+        if (type == MX_DTYPE_NONE || zero == MX_DTYPE_NONE || (type == MX_UINT8) == (zero == MX_UINT8))
+            continue;
+        return mx_op_fail(infer->op, MX_ERR_DTYPE, "%s has type %s, but its zero point %s", i ? "rhs" : "lhs",
+                          mx_dtype_name(type), mx_dtype_name(zero));
     }
     for (int i = 0; i < 2; i++)
-        if (infer->in_type[i] != MX_DTYPE_NONE && mx_infer_in_type(infer, 2 + i, infer->in_type[i]))
+        if (infer->in_type[2 + i] == MX_DTYPE_NONE && infer->in_type[i] != MX_DTYPE_NONE &&
+            mx_infer_in_type(infer, 2 + i, infer->in_type[i]))
             return mx_error_code();
     return mx_infer_out_type(infer, 0, MX_INT32);
 }
@@ -72,10 +74,10 @@ static void reference(const mx_reference_call *call)
 #define INTEGERS "int:0 int:1 int:2 int:3 nograd"
 mx_op mx_family_integer_dot[] = {
     {.name = "_integer_dot", .c_name = "integer_dot", .inputs = "lhs rhs lhs_zero rhs_zero",
-     .doc = "the product of matrices of 8-bit integers as 32-bit integers; zero points, one number or one per row of lhs and column of rhs, are subtracted first",
+     .doc = "the product of matrices of 8-bit integers as 32-bit integers; arrays that are not uint8 are taken as int8; zero points, one number or one per row of lhs and column of rhs, are subtracted first",
      .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_shape, .infer_type = infer_type, .reference = reference,
      .samples = (const mx_sample[]){{"3,5;5,4;1;1", "", 0, 127, INTEGERS}, {"2,3,9;9,17;6;17", "", -120, 120, INTEGERS},
-                                    {"13,67;67,35;1;35", "", 0, 250, INTEGERS}, {"21,130;130,19;21;()", "", -128, 128, INTEGERS},
+                                    {"13,67;67,35;1;35", "", 0, 127, INTEGERS}, {"21,130;130,19;21;()", "", -128, 127, INTEGERS},
                                     {"7;7,3;1;3", "", 0, 100, INTEGERS}, {0}}},
     {0},
 };
