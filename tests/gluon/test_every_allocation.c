@@ -2,6 +2,8 @@
  * run works.  Others are next to what they test (test_plan.c, test_cells.c, test_symbol.c ...); these are calls whose
  * errors come from the middle of a composition.
  *
+ * ctest-levels: best (what fails is the same at every level)
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "block_check.h"
@@ -63,11 +65,20 @@ static bool drawings(void)
     return s && mx_symbol_svg(s) && mx_symbol_dot(s);
 }
 
+static bool texts_of_executors(void)
+{
+    mx_array *x = mx_variable("x"), *y = x ? mx_add(mx_exp(x), mx_exp(x)) : NULL, *value = check_array(MX_DIMS(2), 1);
+    mx_symbol *s = y && value ? mx_symbol_of(MX_ARRAYS(y)) : NULL;
+    mx_executor *e = s ? mx_bind(s, mx_cpu(0), &(struct mx_bindings){.arguments = MX_ARRAYS(value)}) : NULL;
+    return e && mx_executor_optimized(e) && mx_executor_debug(e);
+}
+
 static const struct {
     const char *name;
     bool (*run)(void);
-} programs[] = {{"unique", unique_numbers},     {"triangles", triangles},  {"moments", gradients_of_moments},
-                {"second order", second_order}, {"cells", steps_of_cells}, {"drawings", drawings}};
+} programs[] = {{"unique", unique_numbers},       {"triangles", triangles},  {"moments", gradients_of_moments},
+                {"second order", second_order},   {"cells", steps_of_cells}, {"drawings", drawings},
+                {"executors", texts_of_executors}};
 
 static void check_program(const char *name, bool (*run)(void))
 {

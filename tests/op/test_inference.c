@@ -6,6 +6,8 @@
  *
  *     test_op_inference -w        writes the file again; look at the difference
  *
+ * ctest-levels: best (nothing is computed)
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>

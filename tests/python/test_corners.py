@@ -861,3 +861,16 @@ def test_positions_on_empty_axes():
     for axis in (-2, 0, None):
         refused(lambda: np.argmax(np.zeros((0, 3)), axis=axis), "no elements")
     assert np.argmax(np.zeros((0, 3)), axis=1).shape == (0,) and np.argmin(np.zeros((0, 3)), axis=-1).shape == (0,)
+
+
+@pytest.mark.parametrize("operator, attributes, wanted", [("_npi_exp", {}, onp.exp([1, 2])), ("_npi_add_scalar", {"scalar": "2"}, [3, 4]),
+                                                          ("_npx_relu", {}, [1, 2]), ("_np_sum", {}, 3), ("_np_copy", {}, [1, 2])])
+def test_numpy_operators_in_files_of_mxnet(operator, attributes, wanted):
+    import json
+    nodes = [{"op": "null", "name": "x", "inputs": []}, {"op": operator, "name": "y", "attrs": attributes, "inputs": [[0, 0, 0]]}]
+    file = {"nodes": nodes, "arg_nodes": [0], "node_row_ptr": [0, 1, 2], "heads": [[1, 0, 0]],
+            "attrs": {"mxnet_version": ["int", 10901], "is_np_shape": ["int", 1]}}
+    y, = sym.load_json(json.dumps(file)).eval(x=nd.array([1, 2]))
+    onp.testing.assert_allclose(y.asnumpy(), wanted, rtol=1e-6)
+    nodes[1]["op"] = "_npi_nothing"
+    refused(lambda: sym.load_json(json.dumps(file)), "_npi_nothing")
