@@ -79,7 +79,7 @@ static mx_code hand_out(mx_gnode *node, int n_out, mx_array **out)
 
 mx_code mx_graph_note_draw(mx_gnode *node)
 {
-    if (!mx_thread.draws || !(node->op->flags & MX_OP_RANDOM))
+    if (!mx_thread.draws || !mx_op_draws(node->op, node->attrs))
         return MX_OK;
     if (!mx_vec_push(mx_thread.draws, node))
         return MX_ERR_MEMORY;

@@ -223,10 +223,16 @@ struct mx_op {
     void *defaults;                              /* attribute struct with default values */
     const mx_kernel *kernels[8][MX_MAX_KERNELS]; /* by device type, in order of preference, NULL-ended */
     mx_many_fn many[8];                          /* by device type; NULL: calls run one by one */
+    bool (*draws)(const void *attrs);            /* of random operators: these attributes let them draw; NULL: all do */
 };
 
 int mx_op_count_out(const mx_op *op, const void *attrs);
 int mx_op_count_visible(const mx_op *op, const void *attrs);
+/* With these attributes the operator can draw random numbers. */
+static inline bool mx_op_draws(const mx_op *op, const void *attrs)
+{
+    return op->flags & MX_OP_RANDOM && (!op->draws || op->draws(attrs));
+}
 /* See mx_op.reads_head; outputs of piecewise constant operators are not read either. */
 bool mx_op_reads_head(const mx_op *op, const void *attrs, int output);
 bool mx_reads_no_head(const void *attrs, int output); /* mx_op.reads_head of losses */

@@ -368,10 +368,12 @@ static mx_code emit(const mx_emit_call *n)
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 #define INPUTS "query key? value? mask? valid_length?"
 
+static bool draws(const void *attrs) { return ((const mx_attention_attrs *)attrs)->dropout > 0; }
+
 mx_op mx_family_attention_fused[] = {
     {.name = "_contrib_attention", .c_name = "attention", MX_EMIT(emit), .inputs = INPUTS, .outputs = "output lse seed",
      .doc = "scaled dot-product attention of several heads, softmax(scale q k') v, with dropout of the weights; never stores the scores",
-     .schema = &attention_schema, .flags = MX_OP_RANDOM | MX_OP_TRAINING, .n_out = 3, .n_visible = 1, .count_in = count_in, .lacks = lacks,
+     .schema = &attention_schema, .flags = MX_OP_RANDOM | MX_OP_TRAINING, .draws = draws, .n_out = 3, .n_visible = 1, .count_in = count_in, .lacks = lacks,
      .infer_shape = infer_shape, .infer_type = infer_type, .check = check, .gradient = gradient, .grad_in = MX_ALL_ARGS, .grad_out = 7,
      .no_grad_inputs = 1 << MX_ATTENTION_MASK | 1 << MX_ATTENTION_LENGTH, .precision = MX_PRECISION_TARGET, .reference = reference,
      .look = MX_LOOK_WEIGHTS, .shows = "heads",

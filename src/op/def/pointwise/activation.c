@@ -141,6 +141,7 @@ static mx_code infer_leaky_type(mx_infer *infer)
 }
 
 static int count_leaky_in(const void *a) { return ((const mx_leaky_relu_attrs *)a)->act_type == PRELU ? 2 : 1; }
+static bool leaky_draws(const void *a) { return ((const mx_leaky_relu_attrs *)a)->act_type == RRELU; }
 static int count_leaky_visible(const void *a) { return ((const mx_leaky_relu_attrs *)a)->act_type == RRELU ? 2 : 1; }
 
 /* _backward_LeakyReLU(ograd, data, gamma?, mask?) -> ddata, dgamma */
@@ -371,7 +372,7 @@ mx_op mx_family_activation[] = {
      .float32_where = (const char *const[]){"act_type", "elu", "selu", NULL}, .precision = MX_PRECISION_WIDEST,
      .starts = {NULL, "[\"Constant\", {\"value\": 0.25}]"}, .aliases = "_npx_leaky_relu", .c_name = "op_leaky_relu", .inputs = "data gamma?", .outputs = "output mask",
      .doc = "leaky relu and related activation functions", .schema = &leaky_relu_schema, .n_out = 2, .n_visible = 1,
-     .flags = MX_OP_RANDOM | MX_OP_TRAINING, .count_in = count_leaky_in, .count_visible = count_leaky_visible,
+     .flags = MX_OP_RANDOM | MX_OP_TRAINING, .draws = leaky_draws, .count_in = count_leaky_in, .count_visible = count_leaky_visible,
      .infer_shape = infer_leaky, .infer_type = infer_leaky_type, .check = check_leaky, .gradient = grad_leaky, .grad_in = 3,
      .grad_out = 2, .reference = ref_leaky,
      .samples = (const mx_sample[]){{"2,37", "", 0, 0, "floatonly"}, {"2,3", "slope=-0.5", 0, 0, "floatonly"},
