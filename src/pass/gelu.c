@@ -15,10 +15,10 @@
 #define MOST_READERS 4
 
 typedef struct found {
-    int64_t gradient;          /* number of the step _backward_LeakyReLU */
-    int64_t weights;           /* that of the _dense_gradients that sums its result */
-    int64_t after;             /* the new step comes after this one, which computes its first operand */
-    int32_t y;                 /* the saved value */
+    int64_t gradient;             /* number of the step _backward_LeakyReLU */
+    int64_t weights;              /* that of the _dense_gradients that sums its result */
+    int64_t after;                /* the new step comes after this one, which computes its first operand */
+    int32_t y;                    /* the saved value */
     int64_t reader[MOST_READERS]; /* steps of the backward part that read y, or views of it */
     int readers;
 } found;
@@ -106,7 +106,8 @@ static int32_t result_of(const mx_program *program, int32_t x)
 static bool find(const mx_program *program, int64_t i, found *f)
 {
     const mx_step *step = step_of(program, i);
-    if (!is_gelu(step, "_backward_LeakyReLU") || step->in[0] < 0 || value_of(program, step->in[0])->maker < program->forward)
+    if (!is_gelu(step, "_backward_LeakyReLU") || step->in[0] < 0 ||
+        value_of(program, step->in[0])->maker < program->forward)
         return false;
     *f = (found){.gradient = i, .weights = find_weights(program, step->out[0]), .y = result_of(program, step->in[1])};
     f->after = value_of(program, step->in[0])->maker;
@@ -115,15 +116,15 @@ static bool find(const mx_program *program, int64_t i, found *f)
         if (program->results.items[k] == f->y || program->results.items[k] == step->out[0])
             return false;
     return f->weights > i && f->y >= 0 && value_of(program, f->y)->dtype == x->dtype &&
-           value_of(program, step->in[0])->dtype == x->dtype &&
-           find_readers(program, f);
+           value_of(program, step->in[0])->dtype == x->dtype && find_readers(program, f);
 }
 
 /* The new step, and views of gelu's values; other steps read these, too. */
 static mx_code push_gradients(mx_rebuild *to, const found *f)
 {
     const mx_step *old = step_of(to->program, f->gradient), *weights = step_of(to->program, f->weights);
-    const int32_t again = mx_program_value(to->program, &value_of(to->program, f->y)->shape, value_of(to->program, f->y)->dtype);
+    const int32_t again =
+        mx_program_value(to->program, &value_of(to->program, f->y)->shape, value_of(to->program, f->y)->dtype);
     int32_t *lists = mx_program_alloc(to->program, 5 * sizeof *lists);
     if (again < 0 || !lists)
         return MX_ERR_MEMORY;
@@ -147,7 +148,8 @@ static mx_code push_weights(mx_rebuild *to, const mx_step *both)
 {
     const mx_dot_attrs attrs = {.transpose_a = true};
     const mx_value weight = *value_of(to->program, both->out[0]);
-    const int32_t made = mx_rebuild_new(to, MX_OP("dot"), &attrs, sizeof attrs, 2, both->in, weight.shape, weight.dtype);
+    const int32_t made =
+        mx_rebuild_new(to, MX_OP("dot"), &attrs, sizeof attrs, 2, both->in, weight.shape, weight.dtype);
     if (made < 0)
         return MX_ERR_MEMORY;
     mx_step *step = &to->steps.items[to->steps.length - 1];

@@ -14,8 +14,7 @@
 #define MX_CUDA_SUM_COLUMNS 256 /* of a block: 32 threads with 8 each */
 #define MX_CUDA_SUM_PARTS 32    /* that are read at once */
 
-template <class F>
-__global__ void mx_cuda_sum_some_rows(F f, int64_t rows, int64_t columns, int64_t each, float *parts)
+template <class F> __global__ void mx_cuda_sum_some_rows(F f, int64_t rows, int64_t columns, int64_t each, float *parts)
 {
     __shared__ float all[MX_CUDA_SUM_LINES][32][9];
     const int64_t column = ((int64_t)blockIdx.x * 32 + threadIdx.x) * 8, end = min(rows, (blockIdx.y + 1) * each);
@@ -72,8 +71,8 @@ struct mx_cuda_sum_division {
 
 /* out (columns) = sums over the rows, in a fixed order; columns: a multiple of 8 */
 template <class S, class F>
-cudaError_t mx_cuda_sum_rows(const mx_cuda_device *d, const mx_cuda_sum_division &by, F f, int64_t rows, int64_t columns,
-                             S *out, float *parts)
+cudaError_t mx_cuda_sum_rows(const mx_cuda_device *d, const mx_cuda_sum_division &by, F f, int64_t rows,
+                             int64_t columns, S *out, float *parts)
 {
     mx_cuda_sum_some_rows<<<dim3((unsigned)by.tiles, (unsigned)by.count), dim3(32, MX_CUDA_SUM_LINES), 0, d->stream>>>(
         f, rows, columns, by.each, parts);

@@ -72,7 +72,14 @@ static mx_code take_rows(const mx_kernel_call *call, const mx_cuda_split &s, int
 static mx_code take_from(const mx_kernel_call *call, const mx_array *data, const mx_array *list, int64_t axis, int mode)
 {
     const mx_cuda_split s(data, mx_axis(axis, data->ndim));
+    const int64_t bytes = s.inner * mx_dtype_size((mx_dtype)data->dtype);
+    const bool whole = bytes % 16 == 0 && ((uintptr_t)mx_data(data) | (uintptr_t)mx_data(call->out[0])) % 16 == 0;
     return with_indices(call, list, s.n, mode, [&](indices index) {
+        if (whole) { /* rows are moved 16 bytes at a time */
+            mx_cuda_split pieces = s;
+            pieces.inner = bytes / 16;
+            return take_rows<uint4>(call, pieces, list->size, data, index);
+        }
         return mx_cuda_by_item(data,
                                [&](auto item) { return take_rows<decltype(item)>(call, s, list->size, data, index); });
     });
@@ -103,6 +110,63 @@ template <class T> static mx_code add_rows(const mx_kernel_call *call)
             atomicAdd(&to[(i / s.inner / n * s.n + index.at(row)) * s.inner + i % s.inner], from[i]);
         });
     });
+}
+
+/* 16-bit rows of whole packs, as those of embeddings: sums in float, only of rows that occur.
+ *
+ *     first (size): the first place in the list that names a row;  sums (n, inner): at that place
+ */
+template <class S> struct alignas(16) eight {
+    S v[8];
+};
+
+/* to[0..3] += v, by one instruction where there is one */
+static __device__ void add_four(float *to, float a, float b, float c, float d)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(a), "f"(b), "f"(c), "f"(d)
+                 : "memory");
+#else
+    atomicAdd(to, a), atomicAdd(to + 1, b), atomicAdd(to + 2, c), atomicAdd(to + 3, d);
+#endif
+}
+
+template <class S>
+static mx_code add_narrow_rows(const mx_kernel_call *call, mx_cuda_device *d, int64_t inner, indices index)
+{
+    const int64_t n = call->in[1]->size, packs = inner / 8;
+    const eight<S> *from = (const eight<S> *)mx_data(call->in[0]);
+    eight<S> *to = (eight<S> *)mx_data(call->out[0]);
+    mx_cuda_scratch numbers(d, (size_t)index.size * sizeof(int)), memory(d, (size_t)(n * inner) * sizeof(float));
+    int *first = numbers.as<int>();
+    float *sums = memory.as<float>();
+    if (!first || !sums)
+        return mx_error_code();
+    cudaMemsetAsync(first, 0x7f, numbers.bytes, d->stream);
+    cudaMemsetAsync(sums, 0, memory.bytes, d->stream);
+    mx_code code = mx_cuda_each(call, n, [=] __device__(int64_t i) { atomicMin(&first[index.at(i)], (int)i); });
+    code = code ? code : mx_cuda_each(call, n * packs, [=] __device__(int64_t i) {
+        const eight<S> k = from[i];
+        float *sum = sums + (first[index.at(i / packs)] * packs + i % packs) * 8;
+        add_four(sum, (float)k.v[0], (float)k.v[1], (float)k.v[2], (float)k.v[3]);
+        add_four(sum + 4, (float)k.v[4], (float)k.v[5], (float)k.v[6], (float)k.v[7]);
+    });
+    return code ? code : mx_cuda_each(call, n * packs, [=] __device__(int64_t i) {
+        const int64_t place = i / packs, row = index.at(place);
+        eight<S> k;
+        for (int l = 0; l < 8; l++)
+            k.v[l] = (S)sums[i * 8 + l];
+        if (first[row] == place)
+            to[row * packs + i % packs] = k;
+    });
+}
+
+static bool is_narrow(const mx_kernel_call *call, const mx_cuda_split &s)
+{
+    const int type = call->out[0]->dtype;
+    const uintptr_t places = (uintptr_t)mx_data(call->in[0]) | (uintptr_t)mx_data(call->out[0]);
+    return (type == MX_FLOAT16 || type == MX_BFLOAT16) && call->in[0]->dtype == type && s.outer == 1 &&
+           s.inner % 8 == 0 && places % 16 == 0 && call->in[1]->size < 0x7f000000 && call->in[0]->size;
 }
 
 /* ---- an index at every place ------------------------------------------------------------------------------------- */
@@ -163,7 +227,23 @@ template <class T> static mx_code put_along(const mx_kernel_call *call)
         });
     });
 }
-MX_CUDA_FLOATS(run_take_add, add_rows)
+MX_CUDA_FLOATS(run_take_add_wide, add_rows)
+
+static mx_code run_take_add(const mx_kernel_call *call)
+{
+    const mx_take_add_attrs *a = (const mx_take_add_attrs *)call->attrs;
+    mx_array *out = call->out[0];
+    const mx_cuda_split s(out, mx_axis(a->axis, out->ndim));
+    mx_cuda_device *d = mx_cuda_of(call);
+    if (!is_narrow(call, s))
+        return run_take_add_wide(call);
+    if (!d || mx_cuda_fail(cudaMemsetAsync(mx_data(out), 0, mx_bytes(out), d->stream), call->op->name))
+        return mx_error_code();
+    return with_indices(call, call->in[1], s.n, a->mode, [&](indices index) {
+        return out->dtype == MX_FLOAT16 ? add_narrow_rows<__half>(call, d, s.inner, index)
+                                        : add_narrow_rows<__nv_bfloat16>(call, d, s.inner, index);
+    });
+}
 MX_CUDA_FLOATS(run_put_along, put_along)
 
 static mx_code run_one_hot(const mx_kernel_call *call)

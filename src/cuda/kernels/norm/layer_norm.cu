@@ -23,12 +23,12 @@ template <int W> __device__ float row_sum(float x)
     }
 }
 
-/* A row of n elements in the registers of W threads, MOST_PACKS packs of V in each. */
-template <class S, int V, int W> struct held {
-    float v[MOST_PACKS][V];
+/* A row of n elements in the registers of W threads, P packs of V in each. */
+template <class S, int V, int W, int P> struct held {
+    float v[P][V];
     __device__ void load(const S *x, int64_t at, int n)
     {
-        for (int p = 0; p < MOST_PACKS; p++) {
+        for (int p = 0; p < P; p++) {
             const int i = (p * W + threadIdx.x % W) * V;
             if (i < n) {
                 const mx_cuda_pack<S, V> k = mx_cuda_pack<S, V>::load(x, at + i);
@@ -41,7 +41,7 @@ template <class S, int V, int W> struct held {
     }
     __device__ void store(S *x, int64_t at, int n) const
     {
-        for (int p = 0; p < MOST_PACKS; p++) {
+        for (int p = 0; p < P; p++) {
             const int i = (p * W + threadIdx.x % W) * V;
             mx_cuda_pack<S, V> k;
             for (int l = 0; l < V; l++)
@@ -53,7 +53,7 @@ template <class S, int V, int W> struct held {
     /* f(element, its number) for all elements of the row */
     template <class F> __device__ void each(int n, F f)
     {
-        for (int p = 0; p < MOST_PACKS; p++) {
+        for (int p = 0; p < P; p++) {
             const int i = (p * W + threadIdx.x % W) * V;
             for (int l = 0; l < V; l++)
                 if (i < n)
@@ -70,11 +70,11 @@ template <class S, int V, int W> struct held {
     }
 };
 
-template <class S, int V, int W>
+template <class S, int V, int W, int P>
 __global__ void forward(int64_t rows, int n, float eps, const S *x, const S *gamma, const S *beta, S *y, S *means,
                         S *deviations)
 {
-    held<S, V, W> scale, base, row;
+    held<S, V, W, P> scale, base, row;
     scale.load(gamma, 0, n), base.load(beta, 0, n);
     for (int64_t r = ((int64_t)blockIdx.x * BLOCK + threadIdx.x) / W; r < rows; r += (int64_t)gridDim.x * (BLOCK / W)) {
         float mean, deviation;
@@ -104,11 +104,11 @@ static bool suits(const mx_kernel_call *call, const mx_array *x, int64_t axis)
     return n % lanes == 0 && n <= (int64_t)lanes * BLOCK * MOST_PACKS && (uintptr_t)mx_data(call->out[0]) % 16 == 0;
 }
 
-template <class S, int V, int W>
+template <class S, int V, int W, int P>
 static mx_code run_forward(const mx_kernel_call *call, mx_cuda_device *d, int64_t rows, int n, float eps)
 {
     mx_array *const *in = call->in, *const *out = call->out;
-    forward<S, V, W><<<mx_cuda_blocks(d, (rows * W + BLOCK - 1) / BLOCK), BLOCK, 0, d->stream>>>(
+    forward<S, V, W, P><<<mx_cuda_blocks(d, (rows * W + BLOCK - 1) / BLOCK), BLOCK, 0, d->stream>>>(
         rows, n, eps, (const S *)mx_data(in[0]), (const S *)mx_data(in[1]), (const S *)mx_data(in[2]),
         (S *)mx_data(out[0]), (S *)mx_data(out[1]), (S *)mx_data(out[2]));
     return mx_cuda_launched(call);
@@ -119,11 +119,14 @@ template <class S, int V> static mx_code run_rows(const mx_kernel_call *call, co
     mx_cuda_device *d = mx_cuda_of(call);
     const int n = (int)x->shape[x->ndim - 1];
     const int64_t rows = x->size / n;
-    const bool small = n <= V * 32 * MOST_PACKS;
     if (!d)
         return mx_error_code();
-    return small ? run_forward<S, V, 32>(call, d, rows, n, (float)eps)
-                 : run_forward<S, V, BLOCK>(call, d, rows, n, (float)eps);
+    const int packs = (n + V * 32 - 1) / (V * 32);
+    return packs == 1   ? run_forward<S, V, 32, 1>(call, d, rows, n, (float)eps)
+           : packs == 2 ? run_forward<S, V, 32, 2>(call, d, rows, n, (float)eps)
+           : packs == 3 ? run_forward<S, V, 32, 3>(call, d, rows, n, (float)eps)
+           : packs == 4 ? run_forward<S, V, 32, 4>(call, d, rows, n, (float)eps)
+                        : run_forward<S, V, BLOCK, MOST_PACKS>(call, d, rows, n, (float)eps);
 }
 
 static mx_code run_layer_norm(const mx_kernel_call *call)

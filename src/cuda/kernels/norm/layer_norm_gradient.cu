@@ -197,7 +197,8 @@ template <class S, int V> static mx_code run_rows(const mx_kernel_call *call, co
         return mx_error_code();
     const slopes<S> t = {rows, n, data(0), data(1), data(2), data(3), data(4), data(5), (S *)mx_data(call->out[0]),
                          parts.as<float>()};
-    backward<S, V, AT_ONCE><<<blocks, dim3((unsigned)width, (unsigned)teams), (size_t)(teams * n) * sizeof(float), d->stream>>>(t);
+    backward<S, V, AT_ONCE>
+        <<<blocks, dim3((unsigned)width, (unsigned)teams), (size_t)(teams * n) * sizeof(float), d->stream>>>(t);
     join_blocks<S><<<(unsigned)(2 * n + 31) / 32, dim3(32, LINES), 0, d->stream>>>(
         t.parts, (int)blocks, n, (S *)mx_data(call->out[1]), (S *)mx_data(call->out[2]));
     return mx_cuda_launched(call);

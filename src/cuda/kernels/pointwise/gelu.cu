@@ -44,8 +44,8 @@ template <class S> static mx_code run_narrow(const mx_kernel_call *call, int64_t
         return mx_error_code();
     const gradients<S> f = {(const S *)mx_data(call->in[0]), (const S *)mx_data(call->in[1]),
                             (S *)mx_data(call->out[0]), (S *)mx_data(call->out[1])};
-    return mx_cuda_fail(
-        mx_cuda_sum_rows(d, by, f, rows, columns, (S *)mx_data(call->out[2]), parts.as<float>()), call->op->name);
+    return mx_cuda_fail(mx_cuda_sum_rows(d, by, f, rows, columns, (S *)mx_data(call->out[2]), parts.as<float>()),
+                        call->op->name);
 }
 
 /* float and double, others widened: the parts one after another */
