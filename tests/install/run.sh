@@ -57,7 +57,7 @@ readelf -d "$library" | grep -q 'SONAME.*libgluon\.so\.0\]' || fail "SONAME is n
 foreign=$(nm -D --defined-only "$library" | awk '$NF !~ /^(mx_|MX_|MX(Pred|ND|Get))/ {print $NF}')
 [ -z "$foreign" ] || fail "exported symbols without mx_ or MX_: $foreign"
 # (Kernels may carry their level instead of the prefix.)
-foreign=$(nm -g --defined-only "$folder/libgluon.a" | awk 'NF == 3 && $3 !~ /^(mx_|MX_|MX(Pred|ND|Get))/ && $3 !~ /_(generic|neon|avx2|avx512)$/ {print $3}')
+foreign=$(nm -g --defined-only "$folder/libgluon.a" | awk 'NF == 3 && $3 !~ /^(mx_|MX_|MX(Pred|ND|Get))/ && $3 !~ /_(generic|neon|armv82|armv86|avx2|avx512)$/ {print $3}')
 [ -z "$foreign" ] || fail "global symbols in libgluon.a without mx_ or MX_: $foreign"
 strip -o "$work/stripped" "$library"
 bytes=$(wc -c <"$work/stripped")
