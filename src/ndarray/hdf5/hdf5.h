@@ -4,6 +4,7 @@
  *     a group or a data set is an object: an address of a header, which is a list of messages
  *
  *     hdf5.c       the superblock, the walk over the groups, the result
+ *     block.c      parts of the file in memory, errors
  *     object.c     headers of objects and their messages: type, shape, layout, filters, one attribute
  *     group.c      the links of a group: symbol tables, link messages
  *     dense.c      the links of a group of many: a fractal heap and its index
@@ -40,7 +41,7 @@ typedef struct mx_hdf5 {
 /* Records "file: at byte p: 'path': ..."; returns false. */
 bool mx_hdf5_fail(mx_hdf5 *file, const char *format, ...) MX_PRINTF(2, 3);
 
-/* ---- blocks: parts of the file in memory (object.c) ----------------------------------------------------------------- */
+/* ---- blocks: parts of the file in memory (block.c) ----------------------------------------------------------------- */
 typedef struct mx_hdf5_block {
     unsigned char *bytes;       /* (size) owned by the outermost block; NULL: none */
     int64_t at, size, position; /* address in the file, bytes, where the next number comes from */
