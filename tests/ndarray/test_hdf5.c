@@ -218,11 +218,38 @@ static void test_keras_archive(void **state)
     expect_counting(dict, "first/1", 1, 3, 0);
 }
 
+/* Every allocation fails once: an error, and nothing is left behind. */
+static void test_failing_allocations(void **state)
+{
+    (void)state;
+    hdf5_bytes b;
+    for (int form = 0; form < (mx_gzip_available() ? 2 : 1); form++) {
+        bool failed = true;
+        (form ? hdf5_new : hdf5_old)(&b);
+        mx_scoped()
+            load(&b);
+        const int64_t live = mx_alloc_get_stats().live_blocks;
+        for (int n = 1; failed && n < 500; n++) {
+            mx_alloc_fail_at(n);
+            mx_scoped()
+                mx_load_bytes(b.bytes, (size_t)b.size, "bytes", mx_hdf5_read_layers);
+            mx_alloc_fail_at(0);
+            failed = mx_error_code() != MX_OK;
+            if (failed)
+                assert_int_equal(mx_error_code(), MX_ERR_MEMORY);
+            mx_error_clear();
+            assert_int_equal(mx_alloc_get_stats().live_blocks, live);
+        }
+        assert_false(failed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_old_form), cmocka_unit_test(test_the_new_form), cmocka_unit_test(test_many_links),
         cmocka_unit_test(test_damage),       cmocka_unit_test(test_hostile),      cmocka_unit_test(test_keras_archive),
+        cmocka_unit_test(test_failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
