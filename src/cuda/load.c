@@ -79,7 +79,8 @@ static void load(void)
     if (device)
         return;
     snprintf(reason, sizeof reason, "%s",
-             open && clean ? mx_error_message() : FILE_NAME " belongs to another version of the library");
+             open && clean && mx_has_error() ? mx_error_message()
+                                             : FILE_NAME " belongs to another version of the library");
     if (clean)
         mx_error_clear();
 }

@@ -12,6 +12,9 @@
 
 #define MX_EIG_SWEEPS 60      /* for one eigenvalue; three are usual */
 #define MX_EIG_REAL 1e-7      /* imaginary parts up to this, times the size of the matrix, are rounding errors */
+#ifndef MX_EIG_STOP
+#define MX_EIG_STOP() false /* where work can be interrupted: whether it should end now, without a result */
+#endif
 
 typedef struct mx_complex {
     double re, im;
@@ -80,7 +83,7 @@ MX_ANY_DEVICE static inline void mx_eig_reflect(const mx_eig *e, int64_t from, d
 MX_ANY_DEVICE static inline void mx_eig_hessenberg(const mx_eig *e)
 {
     const int64_t n = e->n;
-    for (int64_t k = 0; k + 2 < n; k++) {
+    for (int64_t k = 0; k + 2 < n && !MX_EIG_STOP(); k++) {
         double tail = 0;
         for (int64_t i = k + 2; i < n; i++)
             tail += e->t[i * n + k].re * e->t[i * n + k].re;
@@ -179,7 +182,7 @@ MX_ANY_DEVICE static inline bool mx_eig_triangular(const mx_eig *e)
             last--, count = 0;
             continue;
         }
-        if (++count > MX_EIG_SWEEPS)
+        if (++count > MX_EIG_SWEEPS || MX_EIG_STOP())
             return false;
         /* now and then another shift, in case the usual one goes in circles */
         const mx_complex odd = {mx_c_abs(e->t[last * e->n + last - 1]), e->size * 1e-3};
@@ -247,7 +250,7 @@ MX_ANY_DEVICE static inline bool mx_eig_solve(mx_eig *e, double *values, double 
         real = real && fabs(e->t[i * (n + 1)].im) <= MX_EIG_REAL * e->size;
         e->cosine[i] = e->t[i * (n + 1)].re;
     }
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !MX_EIG_STOP(); i++) {
         const int64_t rank = mx_eigen_rank(e->cosine, n, i);
         values[rank] = real ? e->cosine[i] : NAN;
         if (vectors)

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
@@ -22,6 +23,8 @@ typedef struct fft_job {
     int failed;
 } fft_job;
 
+#define LONG 4096 /* a transform of so many numbers takes longer than looking whether to stop */
+
 /* to[k] = sum of from[j step] root^(j k), n numbers; `turn` is d / n.  scratch: n numbers. */
 static void transform(const fft_job *job, const mx_complex *from, int64_t step, mx_complex *to, mx_complex *scratch,
                       int64_t n, int64_t turn)
@@ -32,9 +35,11 @@ static void transform(const fft_job *job, const mx_complex *from, int64_t step, 
     }
     const int64_t p = mx_smallest_factor(n), q = n / p;
     const mx_fourier_pass join = {p, q, turn, job->roots};
+    if (n > LONG && mx_stop_wanted())
+        return;
     for (int64_t r = 0; r < p; r++)
         transform(job, from + r * step, step * p, scratch + r * q, to + r * q, q, turn * p);
-    for (int64_t k = 0; k < n; k++)
+    for (int64_t k = 0; k < n && (p < LONG || !mx_stop_wanted()); k++) /* p operations each */
         to[k] = mx_fourier_join(&join, scratch, q, k);
 }
 
@@ -52,7 +57,7 @@ static void transform_rows(void *arg, int64_t begin, int64_t end)
     }
     mx_complex *x = room, *y = room + d;
     double *plain = (double *)(room + 3 * d);
-    for (int64_t row = begin; row < end; row++) {
+    for (int64_t row = begin; row < end && !mx_stop_wanted(); row++) {
         mx_convert(plain, MX_FLOAT64, (const char *)mx_data(job->in) + row * in * mx_dtype_size(from), from, in);
         for (int64_t k = 0; k < d; k++)
             x[k] = job->inverse ? (mx_complex){plain[2 * k], plain[2 * k + 1]} : (mx_complex){plain[k], 0};

@@ -1,7 +1,9 @@
 /* Eigenvalues of general matrices on the CPU, computed in double (op/formula/linalg_eig.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "cpu/kernels/linalg/linalg.h"
 #include "ndarray/convert.h"
+#define MX_EIG_STOP() mx_stop_wanted()
 #include "op/formula/linalg_eig.h"
 
 static mx_code eig_matrix(const linalg_job *job, int64_t which)

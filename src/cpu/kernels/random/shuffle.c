@@ -1,4 +1,5 @@
 /* Shuffling rows.  SPDX-License-Identifier: Apache-2.0 */
+#include "base/interrupt.h"
 #include "base/rng.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/index/indices.h"
@@ -10,7 +11,7 @@ static void random_order(int64_t *order, int64_t n)
     const mx_rng rng = mx_rng_reserve((uint64_t)n);
     for (int64_t i = 0; i < n; i++)
         order[i] = i;
-    for (int64_t i = n - 1; i > 0; i--) {
+    for (int64_t i = n - 1; i > 0 && (i % (1 << 16) || !mx_stop_wanted()); i--) {
         uint32_t word[4];
         mx_philox(rng.seed, rng.counter + (uint64_t)i, word);
         const uint64_t draw = (uint64_t)word[0] << 32 | word[1];
@@ -27,6 +28,8 @@ static mx_code run_shuffle(const mx_kernel_call *call)
     if (!order)
         return MX_ERR_MEMORY;
     random_order(order, n);
+    if (mx_stop_wanted())
+        return mx_free(order, (size_t)n * sizeof *order), MX_OK;
     mx_rows rows = {1, n, n, n ? x->size / n : 0, order, (mx_dtype)x->dtype};
     mx_cpu_take_rows(&rows, mx_data(call->out[0]), mx_data(x));
     mx_free(order, (size_t)n * sizeof *order);
