@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/detection/box_list.h"
 #include "cpu/kernels/linalg/doubles.h"
@@ -98,7 +99,7 @@ static void nms_batches(void *arg, int64_t begin, int64_t end)
                          all_classes ? 0 : row[p->id_index]);
         }
         memset(gone, 0, (size_t)n);
-        for (int64_t i = 0; i < count; i++) {
+        for (int64_t i = 0; i < count && (i % 64 || !mx_stop_wanted()); i++) {
             if (gone[i])
                 continue;
             box_list_suppress(&list, i, count, p->overlap_thresh, false, all_classes, gone);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
@@ -98,7 +99,7 @@ static void one_sequence(const ctc_job *job, int64_t n)
 
 static void sequences(void *arg, int64_t begin, int64_t end)
 {
-    for (int64_t n = begin; n < end; n++)
+    for (int64_t n = begin; n < end && !mx_stop_wanted(); n++)
         one_sequence(arg, n);
 }
 
