@@ -29,6 +29,6 @@ def table(name, category):
 
 print(f"/* Characters of Unicode {unicodedata.unidata_version}, first and last of each range, by tools/unicode.py.\n"
       " *\n * SPDX-License-Identifier: Apache-2.0 */\n"
-      "#ifndef MX_BASE_UNICODE_RANGES_H\n#define MX_BASE_UNICODE_RANGES_H\n\n#include <stdint.h>\n\n/* clang-format off */")
+      "#ifndef MX_BASE_UNICODE_RANGES_H\n#define MX_BASE_UNICODE_RANGES_H\n\n#include <stdint.h>\n")
 print(table("letters", "L"))
-print(table("numbers", "N") + "/* clang-format on */\n\n#endif")
+print(table("numbers", "N") + "\n#endif")

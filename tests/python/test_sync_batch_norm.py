@@ -162,3 +162,10 @@ def test_a_loop_in_one_thread_is_an_error():
     done = subprocess.run([sys.executable, "-c", LOOP], env={**os.environ, "GLUON_SYNC_SECONDS": "1"}, text=True,
                           stdout=subprocess.PIPE, timeout=60, check=True)
     assert "1 of 2 contexts came within 1 seconds" in done.stdout and "a thread of its own" in done.stdout, done.stdout
+
+
+def test_the_operator_alone_does_not_share():
+    x, ones, zeros = nd.ones((4, 3)), nd.ones(3), nd.zeros(3)
+    with pytest.raises(mx.MXNetError, match=r"SyncBatchNorm: ndev=2 in training"), autograd.record():
+        nd.contrib.SyncBatchNorm(x, ones, zeros, zeros, ones, ndev=2, key="a").wait_to_read()
+    nd.contrib.SyncBatchNorm(x, ones, zeros, zeros, ones, ndev=2, key="a").wait_to_read()  # predictions share nothing

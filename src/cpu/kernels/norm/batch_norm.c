@@ -10,6 +10,7 @@
 #include "cpu/kernels/loss/rows.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
+#include "op/formula/sync_norm.h"
 
 #define PIECE 4096 /* elements that are summed in the element type before the sum is added in double */
 #define PLANE 1024 /* elements of a channel in one sample that are worth a separate pass */
@@ -130,6 +131,8 @@ static mx_code run_sync_batch_norm(const mx_kernel_call *call)
         return MX_DECLINED;
     norm_job job = {.eps = attrs->eps, .momentum = attrs->momentum, .fix_gamma = attrs->fix_gamma};
     job.batch = call->training && !attrs->use_global_stats;
+    if (job.batch && attrs->ndev > 1)
+        return mx_sync_norm_alone(attrs->ndev);
     return normalise(call, &job, 1);
 }
 

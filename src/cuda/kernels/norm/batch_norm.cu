@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/norm/channels.h"
+#include "op/formula/sync_norm.h"
 
 namespace
 {
@@ -366,6 +367,8 @@ static mx_code run_batch_norm_relu(const mx_kernel_call *call) { return run_with
 static mx_code run_sync_batch_norm(const mx_kernel_call *call)
 {
     const mx_sync_batch_norm_attrs *a = (const mx_sync_batch_norm_attrs *)call->attrs;
+    if (call->training && !a->use_global_stats && a->ndev > 1)
+        return mx_sync_norm_alone(a->ndev);
     return normalise(call, 1, a->eps, a->momentum, a->fix_gamma, call->training && !a->use_global_stats, false);
 }
 
