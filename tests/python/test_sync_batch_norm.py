@@ -112,7 +112,7 @@ def test_a_trainer_gives_the_parameters_of_one_batch():
 def test_prediction_and_global_statistics_wait_for_nobody():
     net = network(SyncBatchNorm(num_devices=2), False, [mx.cpu(0), mx.cpu(1)])
     plain = network(gluon.nn.BatchNorm(), False, [mx.cpu()])
-    x = nd.array(DATA)
+    x = nd.array(DATA, ctx=mx.cpu(0))
     wanted = plain(x).asnumpy()
     assert np.array_equal(net(x).asnumpy(), wanted)
     fixed = network(SyncBatchNorm(num_devices=2, use_global_stats=True), False, [mx.cpu(0)])
