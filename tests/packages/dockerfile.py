@@ -85,8 +85,10 @@ class Stage:
         environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
                        "DEBIAN_FRONTEND": "noninteractive", **self.certificates(), **self.environment}
         enter = f"cd {self.folder} && " if self.folder != "/" else ""
-        subprocess.run(["chroot", self.root, "/bin/sh", "-c", enter + command] if isinstance(command, str) else
-                       ["chroot", self.root, *command], env=environment, check=True)
+        inside = ["/bin/sh", "-c", enter + command] if isinstance(command, str) else command
+        # Programs find the libraries beside them by /proc, which a container has; the mount ends with the command.
+        mounted = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
+        subprocess.run(["unshare", "--mount", "/bin/sh", "-c", mounted, self.root, *inside], env=environment, check=True)
 
     def inside(self, path):
         return os.path.join(self.root, os.path.join(self.folder, path).lstrip("/"))
