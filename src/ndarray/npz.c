@@ -55,11 +55,20 @@ static bool read_keras(mx_array_dict *dict, mx_reader *reader, mx_read_arrays_fn
     return fine;
 }
 
-static void without_suffix(char *name)
+/* The entry's name becomes that of its array; false: out of memory. */
+static bool drop_suffix(mx_zip_entry *e)
 {
-    const size_t length = strlen(name);
-    if (length > 4 && !strcmp(name + length - 4, ".npy"))
-        name[length - 4] = 0;
+    const size_t length = strlen(e->name);
+    if (length <= 4 || strcmp(e->name + length - 4, ".npy"))
+        return true;
+    char *name = mx_alloc(length - 3);
+    if (!name)
+        return false;
+    memcpy(name, e->name, length - 4);
+    name[length - 4] = 0;
+    mx_zip_entry_free(e);
+    e->name = name;
+    return true;
 }
 
 bool mx_npz_read(mx_array_dict *dict, mx_reader *reader)
@@ -72,8 +81,7 @@ bool mx_npz_read(mx_array_dict *dict, mx_reader *reader)
     fine = mx_zip_open(&zip, reader);
     while (fine && zip.left) {
         mx_zip_entry e;
-        if ((fine = mx_zip_next(&zip, &e))) {
-            without_suffix(e.name);
+        if ((fine = mx_zip_next(&zip, &e) && drop_suffix(&e))) {
             if (mx_dict_find(&seen, e.name))
                 fine = mx_reader_fail(reader, "the name '%.64s' occurs twice", e.name);
             fine = fine && mx_dict_set_number(&seen, e.name, 1) && read_entry(dict, reader, &e, NULL);

@@ -38,7 +38,7 @@ static inline void hdf5_set(hdf5_bytes *b, int64_t at, uint64_t value, int bytes
 static inline void hdf5_text(hdf5_bytes *b, const char *text, int bytes)
 {
     for (int i = 0, ended = 0; i < bytes; i++) {
-        ended |= !text[i];
+        ended = ended || !text[i];
         b->bytes[b->size++] = ended ? 0 : (unsigned char)text[i];
     }
 }

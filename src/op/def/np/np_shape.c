@@ -17,10 +17,8 @@ static bool complete(mx_shape_t *shape, int64_t size)
     for (int i = 0; i < shape->ndim; i++)
         if (shape->dim[i] == -1 && open < 0)
             open = i;
-        else if (shape->dim[i] < 0)
+        else if (shape->dim[i] < 0 || __builtin_mul_overflow(known, shape->dim[i], &known))
             return false;
-        else
-            known *= shape->dim[i];
     if (open < 0)
         return known == size;
     if (!known || size % known)
