@@ -44,14 +44,20 @@ def lengths(values):
     return [np.maximum(value, 1) if i == 4 and value is not None else value for i, value in enumerate(values)]
 
 
-ADAPTED = {"ROIPooling": regions, "_contrib_ROIAlign": regions, "RNN": lengths}
+def small_integers(values):
+    """Matrices of bytes, and their zero points."""
+    return [None if value is None else np.array(np.round(value), dtype="int8") for value in values]
+
+
+ADAPTED = {"ROIPooling": regions, "_contrib_ROIAlign": regions, "RNN": lengths, "_integer_dot": small_integers}
 
 
 def graph_of(op, sample):
     """(symbol, {name: values}) of a sample."""
     values = ADAPTED.get(op.operator_name, list)(inputs_of(op, sample))
     feeds = {f"x{i}": value for i, value in enumerate(values) if value is not None}
-    inputs = [None if value is None else sym.var(f"x{i}", shape=value.shape) for i, value in enumerate(values)]
+    inputs = [None if value is None else sym.var(f"x{i}", shape=value.shape, dtype="int8" if value.dtype == np.int8 else None)
+              for i, value in enumerate(values)]
     while inputs and inputs[-1] is None:
         inputs.pop()
     given = {key: as_python(value) for key, value in attributes(sample["attrs"]).items()}
@@ -115,8 +121,8 @@ def check_sample(op, sample, path, opset):
 # What the samples contain that ONNX, or its runtime, does not have: pieces of the message.
 REFUSED = ("cannot be written", "ONNX has no", "ONNX has this operator since", "only ", "needs opset")
 
-# What ONNX Runtime does not accept: indices outside of an axis, LRN of other than images.
-STRICTER = ("out of data bounds", "is out of range", "X_shape.NumDimensions() == 4", "index out of")
+# What ONNX Runtime does not accept: indices outside of an axis, LRN of other than images, zero points for every row.
+STRICTER = ("out of data bounds", "is out of range", "X_shape.NumDimensions() == 4", "index out of", "zero point must be a scalar")
 RuntimeErrors = (onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument, onnxruntime.capi.onnxruntime_pybind11_state.Fail)
 
 
