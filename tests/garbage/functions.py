@@ -19,6 +19,7 @@ LEFT_OUT = {
     "mx_mode_leave": "the counterpart of mx_mode_enter()",
     "mx_naming_enter": "the block must outlive its mx_naming_leave()",
     "mx_naming_leave": "the counterpart of mx_naming_enter()",
+    "mx_epoch_begin": "it needs its mx_epoch_end()",
     "mx_epoch_next": "the counterpart of mx_epoch_begin()",
     "mx_epoch_end": "the counterpart of mx_epoch_begin()",
     "mx_symbol_names_leave": "the counterpart of mx_symbol_names_enter()",

@@ -75,13 +75,13 @@ int64_t mx_hdf5_address(mx_hdf5 *file, mx_hdf5_block *block)
     const uint64_t none = file->offset_bytes == 8 ? UINT64_MAX : ((uint64_t)1 << 8 * file->offset_bytes) - 1;
     if (block->failed || value == none)
         return MX_HDF5_NOWHERE;
-    return value > (uint64_t)(INT64_MAX - file->base) ? INT64_MAX : (int64_t)value + file->base;
+    return value > MX_HDF5_BEYOND ? MX_HDF5_BEYOND : (int64_t)value + file->base;
 }
 
 int64_t mx_hdf5_length(mx_hdf5 *file, mx_hdf5_block *block)
 {
     const uint64_t value = mx_hdf5_number(block, file->length_bytes);
-    return value > INT64_MAX ? INT64_MAX : (int64_t)value;
+    return value > MX_HDF5_BEYOND ? MX_HDF5_BEYOND : (int64_t)value;
 }
 
 bool mx_hdf5_signed(mx_hdf5 *file, mx_hdf5_block *block, const char *signature)

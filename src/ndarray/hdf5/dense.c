@@ -101,10 +101,10 @@ static bool read_link(mx_hdf5 *file, const heap *h, mx_hdf5_block *id, mx_hdf5_l
     int64_t address, first;
     const int kind = (int)mx_hdf5_number(id, 1);
     const int64_t at = (int64_t)mx_hdf5_number(id, h->at_bytes), size = (int64_t)mx_hdf5_number(id, h->size_bytes);
-    if (kind || id->failed || at < 0)
+    if (kind || id->failed || at < 0 || at > MX_HDF5_BEYOND)
         return mx_hdf5_fail(file, "a link of the group is too long for its heap, or damaged");
     if (!find_block(file, h, at, &address, &first) ||
-        !mx_hdf5_load(file, &b, address < 0 ? INT64_MAX : address + (at - first), size, "a link of a group"))
+        !mx_hdf5_load(file, &b, address < 0 ? MX_HDF5_BEYOND : address + (at - first), size, "a link of a group"))
         return false;
     bool fine = mx_hdf5_link_message(file, &b, links);
     if (fine && b.failed)

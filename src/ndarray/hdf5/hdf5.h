@@ -28,6 +28,7 @@
 #define MX_HDF5_DEEPEST 32      /* groups within groups */
 #define MX_HDF5_LONGEST 512     /* characters of a path */
 #define MX_HDF5_NOWHERE INT64_C(-1) /* an address that is not set */
+#define MX_HDF5_BEYOND (INT64_C(1) << 60) /* stands for larger addresses and sizes: no file has them, and sums do not overflow */
 
 typedef struct mx_hdf5 {
     mx_reader *reader;              /* not owned */
@@ -56,7 +57,7 @@ mx_hdf5_block mx_hdf5_part(mx_hdf5_block *block, int64_t size);
 uint64_t mx_hdf5_number(mx_hdf5_block *block, int bytes); /* little-endian, up to 8 bytes */
 void mx_hdf5_skip(mx_hdf5_block *block, int64_t bytes);
 int64_t mx_hdf5_address(mx_hdf5 *file, mx_hdf5_block *block); /* MX_HDF5_NOWHERE: not set */
-int64_t mx_hdf5_length(mx_hdf5 *file, mx_hdf5_block *block);  /* INT64_MAX: more than that */
+int64_t mx_hdf5_length(mx_hdf5 *file, mx_hdf5_block *block);  /* at most MX_HDF5_BEYOND */
 /* Whether the block begins with these four characters; moves behind them. */
 bool mx_hdf5_signed(mx_hdf5 *file, mx_hdf5_block *block, const char *signature);
 

@@ -109,7 +109,7 @@ static mx_array *diagonal_of(const mx_expand *call)
     if (axis1 == axis2)
         return mx_op_fail(call->op, MX_ERR_SHAPE, "axis %d is named twice", axis1), NULL;
     const int64_t rows = x->shape[axis1], columns = x->shape[axis2];
-    if (rows >= 0 && columns >= 0 && (attrs->offset >= columns || -attrs->offset >= rows))
+    if (rows >= 0 && columns >= 0 && (attrs->offset >= columns || attrs->offset <= -rows))
         return no_diagonal(x, axis1, axis2);
     return mx_expand1("diag", x, "k=%lld, axis1=%d, axis2=%d", (long long)attrs->offset, axis1, axis2);
 }
