@@ -6,7 +6,7 @@
 # SPDX-License-Identifier: Apache-2.0
 FROM debian:bookworm-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev make cmake zlib1g-dev libjpeg-dev libpng-dev \
-    python3-venv python3-dev binutils ca-certificates
+    python3-venv python3-dev pkg-config binutils ca-certificates
 COPY . /gluon
 WORKDIR /gluon
 RUN make wheel deb
