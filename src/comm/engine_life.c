@@ -1,5 +1,5 @@
 /* The engine's beginning and end: the transport is opened by the thread that uses it, processes end together, and one that fails
- * tells the others why.
+ * sends its error to the others.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* on_exit */

@@ -1,4 +1,4 @@
-/* What the engine hears of other processes and tells them: failures, ends, signs of life.
+/* Notices between processes, sent and received by the engine: failures, ends, signs of life.
  *
  * A fault finishes every work that waits; the first one is kept, and is the message of all of them.
  *

@@ -2,8 +2,9 @@
  *
  * A file x.c in cpu/kernels ends with
  *     MX_CPU_KERNELS(x) = {{"softmax", run_softmax, NULL, MX_KERNEL_WIDEN}, {NULL}};
- * and thereby attaches its kernels; with MX_CPU_KERNELS_ARM it is also compiled for the levels of ARM above NEON.  Files attach in the order of their names, and within a file in the order of the
- * entries: the first kernel that does not decline wins.
+ * and thereby attaches its kernels; with MX_CPU_KERNELS_ARM it is also compiled for the levels of ARM above NEON.  Files
+ * attach in the order of their names, and within a file in the order of the entries: the first kernel that does not
+ * decline wins.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_KERNEL_H

@@ -102,7 +102,7 @@ static const char *draw(const mx_symbol *symbol, const mx_graph *graph, const st
     mx_free(shape, entries * sizeof *shape);
     mx_free(type, entries * sizeof *type);
     mx_free(hidden, (size_t)graph->n);
-    if (!code && !text.failed && !(clean && mx_has_error())) /* the text of a label may have found no memory */
+    if (!code && !text.failed && !(clean && mx_has_error())) /* out of memory for the text of a label */
         return mx_text_to_scope(&text);
     mx_text_free(&text);
     return NULL;

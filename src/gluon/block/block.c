@@ -115,7 +115,7 @@ mx_block *mx_layer_make(mx_class *cls, const void *options, const mx_block_namin
     block->cls = cls, block->layer = layer;
     block->hybrid = !layer->plain;
     if (mx_options_keep(cls, options, &block->options) || (layer->cell && mx_cell_attach(block, layer->cell)) ||
-        (layer->build && layer->build(block)) || (clean && mx_has_error())) { /* an initializer found no memory */
+        (layer->build && layer->build(block)) || (clean && mx_has_error())) { /* out of memory for an initializer */
         mx_release(block);
         return NULL;
     }

@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/data/tokenizer.h"
 
+#include "base/given.h"
 #include "base/interrupt.h"
 #include "ndarray/array.h"
 
@@ -23,10 +24,8 @@ const mx_kind mx_tokenizer_kind = {"tokenizer", destroy};
 
 mx_tokenizer *mx_tokenizer_open(const char *path)
 {
-    if (!path) {
-        mx_fail(MX_ERR_ARGUMENT, "mx_tokenizer_open: path is NULL, wanted a folder or a file");
+    if (!mx_given(path, "mx_tokenizer_open", "path"))
         return NULL;
-    }
     mx_tokenizer *t = mx_alloc_zero(sizeof *t);
     if (!t)
         return NULL;
@@ -46,7 +45,8 @@ int64_t mx_tokenizer_size(const mx_tokenizer *tokenizer)
 
 int64_t mx_tokenizer_find(const mx_tokenizer *tokenizer, const char *text)
 {
-    if (!mx_is_kind(tokenizer, &mx_tokenizer_kind, "mx_tokenizer_find", "tokenizer") || !text)
+    if (!mx_is_kind(tokenizer, &mx_tokenizer_kind, "mx_tokenizer_find", "tokenizer") ||
+        !mx_given(text, "mx_tokenizer_find", "text"))
         return -1;
     return mx_dict_get_number(&tokenizer->numbers, text, -1);
 }
@@ -208,7 +208,8 @@ mx_array *mx_tokenizer_encode(mx_tokenizer *tokenizer, const void *text, int64_t
 
 const char *mx_tokenizer_bytes(const mx_tokenizer *tokenizer, int64_t token, int64_t *count)
 {
-    if (!mx_is_kind(tokenizer, &mx_tokenizer_kind, "mx_tokenizer_bytes", "tokenizer") || !count)
+    if (!mx_is_kind(tokenizer, &mx_tokenizer_kind, "mx_tokenizer_bytes", "tokenizer") ||
+        !mx_given(count, "mx_tokenizer_bytes", "count"))
         return NULL;
     const int64_t size = tokenizer->begin.length - 1;
     *count = token >= 0 && token < size ? tokenizer->begin.items[token + 1] - tokenizer->begin.items[token] : 0;

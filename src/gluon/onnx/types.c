@@ -58,7 +58,7 @@ bool mx_onnx_range(const mx_onnx_type *type, double *low, double *high)
     X(pointwise) X(compare) X(conv) X(norm) X(gemm) X(movement) X(index_rows) X(scatter) X(reduce) X(activation) \
     X(rnn) X(shape_rows) X(image) X(quantize) X(control) X(loss) X(attention) X(attention_fused) \
     X(slice_rows) X(repeat_rows) X(control_write) X(detection) X(proposal) X(bits) X(signal) \
-    X(deformable) X(linalg) X(sampling) X(picture) X(random) X(quantize_write) X(numbering) X(sequence) \
+    X(deformable) X(linalg) X(sampling) X(image_pipeline) X(random) X(quantize_write) X(numbering) X(sequence) \
     X(sort) X(ml) X(trees) X(list_rows)
 
 #define DECLARED(family) extern const mx_onnx_row mx_onnx_##family[];

@@ -93,7 +93,7 @@ mx_code mx_cell_run_unroll(mx_block *cell, const mx_unroll *u, mx_unrolled *out)
     *out = (mx_unrolled){0};
     const mx_code code =
         cell->cell->over.unroll ? cell->cell->over.unroll(cell, u, out) : mx_cell_unroll_itself(cell, u, out);
-    return !code && clean ? mx_error_code() : code; /* a list of states may have found no memory */
+    return !code && clean ? mx_error_code() : code; /* out of memory for a list of states */
 }
 
 mx_unrolled mx_cell_unroll_with(const struct mx_unroll_options *o)

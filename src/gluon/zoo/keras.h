@@ -11,7 +11,7 @@
 
 typedef struct mx_keras_table {
     mx_torch_table names; /* layers; an option's size is that of the bias of a layer */
-    const char *needs;    /* a parameter of ours that tells the form that fits; NULL: none */
+    const char *needs;    /* a parameter that only the network in the form that fits has; NULL: none */
     const char *reason;   /* what is wrong without it, or, if there are no entries, with all networks of the class */
     double epsilon;       /* how much larger that of their normalisations is: it is added to the variances */
     const char *flat;     /* their layer whose inputs are the pixels of all channels; NULL: none */

@@ -19,6 +19,7 @@
 #include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/gemm/gemm.h"
+#include "cpu/kernels/unroll.h"
 
 /* Register tiles: ROWS x 2 vectors, and DOT_ROWS x DOT_COLUMNS vectors, fill the registers of the level. */
 #if MX_VECTOR_REGISTERS == 32
@@ -48,13 +49,6 @@
 #define MASKED_LOADS 1           /* an edge of B can be read in place */
 #else
 #define MASKED_LOADS 0
-#endif
-
-/* Before a loop of constant length over arrays that should stay in registers. */
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
 #endif
 
 #define WORK_PER_THREAD 524288.0 /* floating-point operations that pay for waking a thread */

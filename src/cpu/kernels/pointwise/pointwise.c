@@ -1,8 +1,8 @@
 /* Pointwise kernels: which loop, over which runs, on which threads.
  *
- * Arithmetic is done in float, double or integers, some of it in float16 (pointwise_half.h).  Other element types (and integers of mixed types) are converted in
- * tiles that stay in the first-level cache.  Broadcasting becomes long contiguous runs: in each run both
- * operands advance, or one of them is a single number.
+ * Arithmetic is done in float, double or integers, some of it in float16 (pointwise_half.h).  Other element types (and
+ * integers of mixed types) are converted in tiles that stay in the first-level cache.  Broadcasting becomes long contiguous
+ * runs: in each run both operands advance, or one of them is a single number.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

@@ -23,12 +23,7 @@
 #endif
 
 #include "cpu/kernels/level.h"
-
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
+#include "cpu/kernels/unroll.h"
 
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 

@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/norm/channels.h"
+#include "cuda/kernels/norm/layer_norm.h"
 
 #define MOST_PACKS 4 /* of 16 bytes, per thread */
 #define BLOCK 128
@@ -90,20 +91,6 @@ __global__ void forward(int64_t rows, int n, float eps, const S *x, const S *gam
 
 /* ---- entries --------------------------------------------------------------------------------------------------- */
 
-/* Rows along the last axis, short enough for registers. */
-static bool suits(const mx_kernel_call *call, const mx_array *x, int64_t axis)
-{
-    const int lanes = x->dtype == MX_FLOAT32 ? 4 : 8;
-    if ((x->dtype != MX_FLOAT32 && x->dtype != MX_FLOAT16 && x->dtype != MX_BFLOAT16) || !x->size ||
-        mx_axis(axis, x->ndim) != x->ndim - 1)
-        return false;
-    const int64_t n = x->shape[x->ndim - 1];
-    for (int i = 0; i < call->n_in; i++)
-        if (call->in[i]->dtype != x->dtype || (uintptr_t)mx_data(call->in[i]) % 16)
-            return false;
-    return n % lanes == 0 && n <= (int64_t)lanes * BLOCK * MOST_PACKS && (uintptr_t)mx_data(call->out[0]) % 16 == 0;
-}
-
 template <class S, int V, int W, int P>
 static mx_code run_forward(const mx_kernel_call *call, mx_cuda_device *d, int64_t rows, int n, float eps)
 {
@@ -133,7 +120,7 @@ static mx_code run_layer_norm(const mx_kernel_call *call)
 {
     const mx_layer_norm_attrs *a = (const mx_layer_norm_attrs *)call->attrs;
     const mx_array *x = call->in[0];
-    if (!suits(call, x, a->axis))
+    if (!mx_cuda_norm_rows_suit(call, x, a->axis, BLOCK * MOST_PACKS, 0))
         return MX_DECLINED;
     return x->dtype == MX_FLOAT32   ? run_rows<float, 4>(call, x, a->eps)
            : x->dtype == MX_FLOAT16 ? run_rows<__half, 8>(call, x, a->eps)

@@ -9,6 +9,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/norm/channels.h"
+#include "cuda/kernels/norm/layer_norm.h"
 
 #define MOST_THREADS 512 /* of a block */
 #define MOST_TEAMS 15    /* each has a barrier; number 0 is that of the block */
@@ -168,20 +169,6 @@ template <class S> __global__ void join_blocks(const float *parts, int blocks, i
 
 /* ---- entries --------------------------------------------------------------------------------------------------- */
 
-/* Rows along the last axis, short enough for a block; mean and deviation (inputs 3 and 4) are read one by one. */
-static bool suits(const mx_kernel_call *call, const mx_array *x, int64_t axis)
-{
-    const int lanes = x->dtype == MX_FLOAT32 ? 4 : 8;
-    if ((x->dtype != MX_FLOAT32 && x->dtype != MX_FLOAT16 && x->dtype != MX_BFLOAT16) || !x->size ||
-        mx_axis(axis, x->ndim) != x->ndim - 1)
-        return false;
-    const int64_t n = x->shape[x->ndim - 1];
-    for (int i = 0; i < call->n_in; i++)
-        if (call->in[i]->dtype != x->dtype || ((i < 3 || i > 4) && (uintptr_t)mx_data(call->in[i]) % 16))
-            return false;
-    return n % lanes == 0 && n <= (int64_t)lanes * MOST_THREADS && (uintptr_t)mx_data(call->out[0]) % 16 == 0;
-}
-
 template <class S, int V> static mx_code run_rows(const mx_kernel_call *call, const mx_array *x)
 {
     mx_cuda_device *d = mx_cuda_of(call);
@@ -207,7 +194,8 @@ template <class S, int V> static mx_code run_rows(const mx_kernel_call *call, co
 static mx_code run_layer_norm_backward(const mx_kernel_call *call)
 {
     const mx_array *x = call->in[1];
-    if (!suits(call, x, ((const mx_layer_norm_attrs *)call->attrs)->axis))
+    const int64_t axis = ((const mx_layer_norm_attrs *)call->attrs)->axis;
+    if (!mx_cuda_norm_rows_suit(call, x, axis, MOST_THREADS, 3 << 3)) /* mean and deviation are read one by one */
         return MX_DECLINED;
     return x->dtype == MX_FLOAT32   ? run_rows<float, 4>(call, x)
            : x->dtype == MX_FLOAT16 ? run_rows<__half, 8>(call, x)

@@ -24,7 +24,8 @@ static const char *put_affine(mx_onnx_out *o, const char *matrices, const mx_dim
     return mx_onnx_put(o, NULL, "MatMul", theta, put_pixels(o, size->d[0], size->d[1]));
 }
 
-/* A flow in pixels is scaled, and added to the positions: a linear function that the operator itself tells. */
+/* A flow in pixels is scaled and added to the positions: a linear function, whose numbers are read from results of the
+ * operator. */
 static mx_code write_warp(mx_onnx_out *o)
 {
     const mx_shape_t *x = &o->in_shape[0];

@@ -292,7 +292,7 @@ static mx_code write_random_flip(mx_onnx_out *o, int64_t axis)
 static mx_code write_random_columns(mx_onnx_out *o) { return write_random_flip(o, -2); }
 static mx_code write_random_rows(mx_onnx_out *o) { return write_random_flip(o, -3); }
 
-const mx_onnx_row mx_onnx_picture[] = {
+const mx_onnx_row mx_onnx_image_pipeline[] = {
     WRITE(NULL, "_image_crop", write_crop),
     WRITE(NULL, "_image_flip_left_right", write_flip_columns),
     WRITE(NULL, "_image_flip_top_bottom", write_flip_rows),
