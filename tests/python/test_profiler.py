@@ -15,6 +15,7 @@ from mxnet.gluon import nn
 def trace(tmp_path):
     """Starts recording into a file; the function stops and gives its events."""
     path = tmp_path / "trace.json"
+    profiler.set_config(filename=str(tmp_path / "earlier.json"))
     profiler.dump()  # what earlier tests left belongs to an earlier trace
     profiler.dumps(reset=True)
     profiler.set_config(filename=str(path))
