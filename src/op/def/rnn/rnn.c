@@ -137,7 +137,7 @@ static mx_code gradient_again(mx_grad *grad)
 {
     const mx_rnn_attrs *attrs = grad->attrs;
     const mx_rnn_shape s = geometry(attrs, &grad->in_shape[0]);
-    const int length = is_lstm(attrs) || grad->n_in > 4 ? 4 : 3;
+    const int length = is_lstm(attrs) || (grad->n_in > 4 && grad->in[4]) ? 4 : 3;
     if (grad->training && attrs->p > 0 && s.layers > 1)
         return mx_fail(MX_ERR_AUTOGRAD,
                        "RNN with dropout has no second-order gradient; the cells of gluon.rnn have one");
@@ -262,7 +262,8 @@ static void run_direction(const mx_reference_call *call, const mx_rnn_shape *s, 
     const int64_t inputs = mx_rnn_inputs(s, layer), gates = s->gates * s->hidden, width = s->directions * s->handed;
     const double *weight = call->in[1] + mx_rnn_weight_at(s, layer, direction),
                  *bias = call->in[1] + mx_rnn_bias_at(s, layer, direction);
-    const int length = attrs->use_sequence_length ? (attrs->mode == MX_CELL_LSTM || call->n_in > 4 ? 4 : 3) : -1;
+    const int length =
+        attrs->use_sequence_length ? (attrs->mode == MX_CELL_LSTM || (call->n_in > 4 && call->in[4]) ? 4 : 3) : -1;
     double *scratch = mx_alloc((size_t)(2 * gates + s->hidden) * sizeof *scratch);
     if (!scratch)
         return;
@@ -335,7 +336,7 @@ static const char *state_place(const mx_emit_call *n, int i) { return i < n->n_v
 /* "length, clip": lengths of the sequences and {least, largest, NaN stays} of a cell, or NULL. */
 static void emit_limits(const mx_emit_call *n, const mx_rnn_attrs *attrs)
 {
-    const int length = attrs->mode == MX_CELL_LSTM || n->n_in > 4 ? 4 : 3;
+    const int length = attrs->mode == MX_CELL_LSTM || (n->n_in > 4 && n->in[4].there) ? 4 : 3;
     mx_emit_print(n, "%s, ", attrs->use_sequence_length ? mx_emit_or_null(n, length) : "NULL");
     if (attrs->lstm_state_clip_min != attrs->lstm_state_clip_min) {
         mx_emit_print(n, "NULL");
@@ -386,6 +387,7 @@ mx_op mx_family_rnn[] = {
                          {"5,3,2;168;2,3,3;2,3,3;3", "mode=lstm, state_size=3, num_layers=1, bidirectional=True, state_outputs=True, use_sequence_length=True", 0, 6, "floatonly int:4"},
                          {"5,3,2;324;4,3,3;;3", "mode=gru, state_size=3, num_layers=2, bidirectional=True, state_outputs=True, use_sequence_length=True", 0, 6, "floatonly absent:3 int:4"},
                          {"4,2,2;21;1,2,3;;2", "mode=rnn_tanh, state_size=3, num_layers=1, state_outputs=True, use_sequence_length=True", -1, 5, "floatonly absent:3 int:4"},
+                         {"4,2,2;21;1,2,3;2", "mode=rnn_tanh, state_size=3, num_layers=1, state_outputs=True, use_sequence_length=True", -1, 5, "floatonly int:3"},
                          {"1,1,1;12;1,1,1", "mode=gru, state_size=1, num_layers=1", -1, 1, "floatonly"},
                          {"7,5,9;5808;1,5,33;1,5,33", "mode=lstm, state_size=33, num_layers=1", -0.3, 0.3, "floatonly nograd"},
                          {"3,2,3;104;2,2,2;2,2,2", "mode=lstm, state_size=2, num_layers=2, p=0.5", -1, 1, "floatonly random train"},
