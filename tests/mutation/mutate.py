@@ -143,13 +143,13 @@ def write_tree(tree, mutants, texts):
         write_if_changed(os.path.join(tree, "src/base", name), read(os.path.join(HERE, name)))
 
 
-def build(work, jobs):
+def build(work, jobs, python):
     """Returns the output of a build that failed, or None."""
     tree, out = os.path.join(work, "tree"), os.path.join(work, "tree", "build-dev")
     if not os.path.exists(os.path.join(out, "build.ninja")):
         launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
         subprocess.run(["cmake", "-G", "Ninja", "-S", tree, "-B", out, "-DGLUON_WERROR=ON", "-DGLUON_LEVELS=generic", "-DGLUON_CUDA=OFF",
-                        "-DGLUON_PYTHON=ON", "-DGLUON_BENCH=OFF", "-DGLUON_EXAMPLES=OFF", "-DGLUON_CLI=OFF", "-DGLUON_MPI=OFF", f"-DPython3_EXECUTABLE={sys.executable}",
+                        f"-DGLUON_PYTHON={'ON' if python else 'OFF'}", "-DGLUON_BENCH=OFF", "-DGLUON_EXAMPLES=OFF", "-DGLUON_CLI=OFF", "-DGLUON_MPI=OFF", f"-DPython3_EXECUTABLE={sys.executable}",
                         f"-DPython_EXECUTABLE={sys.executable}", *launcher], check=True)
     done = subprocess.run(["ninja", "-C", out, "-k", "0", "-j", str(jobs)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     with open(os.path.join(work, "build.log"), "w") as file:
@@ -173,7 +173,7 @@ def make(options):
     tree = os.path.join(options.work, "tree")
     while True:
         write_tree(tree, mutants, texts)
-        output = build(options.work, options.jobs)
+        output = build(options.work, options.jobs, not options.no_python)
         if output is None:
             break
         wrong = refused(output, mutants, tree)
@@ -213,15 +213,17 @@ def session_of(options):
 def map_tests(options):
     session = session_of(options)
     if not options.tests:
-        session.map_programs(operators())
-    session.with_pytests(test_files(options.tests), session.map_pytests)
+        session.map_programs(operators(), options.longest)
+    if not options.no_python:
+        session.with_pytests(test_files(options.tests), session.map_pytests)
     session.close()
 
 
 def run(options):
     session = session_of(options)
     session.python_only = bool(options.tests)
-    session.with_pytests(test_files(options.tests), lambda s: s.run(options.budget, set(options.only)))
+    work = lambda s: s.run(options.budget, set(options.only))  # noqa: E731
+    work(session) if options.no_python else session.with_pytests(test_files(options.tests), work)
     session.close()
 
 
@@ -267,6 +269,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--shard", default="0/1", help="number/count: this process does a part of the work")
     parser.add_argument("--budget", type=float, default=60, help="seconds of tests per mutant")
+    parser.add_argument("--longest", type=float, default=300, help="map: seconds after which a C test is ended and left out")
+    parser.add_argument("--no-python", action="store_true", help="the C tests alone, where there is no pytest")
     parser.add_argument("--tests", nargs="*", default=[], help="map, run: only these files of tests/python")
     parser.add_argument("--only", nargs="*", type=int, default=[], help="run: only these mutants")
     options = parser.parse_args()

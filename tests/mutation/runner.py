@@ -7,8 +7,6 @@ import os
 import sys
 import time
 
-import pytest
-
 from units import Programs, Pytests, State
 
 # What computes nothing, needs other devices, or takes long and runs the same code as others.
@@ -52,6 +50,7 @@ class Session:
 
     def with_pytests(self, paths, then):
         """Calls then(self) inside a session of pytest in which the tests of the paths are collected."""
+        import pytest
         outer = self
 
         class Loop:
@@ -70,14 +69,14 @@ class Session:
     def known(self):
         return {entry["unit"] for entry in lines(os.path.join(self.work, "map.jsonl"))}
 
-    def map_programs(self, operators):
+    def map_programs(self, operators, longest):
         known = self.known()
         for number, unit in enumerate(self.programs.units(operators)):
             if unit in known or number % self.shards != self.shard:
                 continue
             self.state.clear()
             start = time.time()
-            outcome = self.programs.run(unit, 300)
+            outcome = self.programs.run(unit, longest)
             self.note(unit, outcome == "passed", time.time() - start)
 
     def map_pytests(self, _):
@@ -123,7 +122,7 @@ class Session:
         return sorted((u for u in self.reach.get(mutant["id"], []) if u not in tried and u not in self.flaky and self.usable(u)), key=score)
 
     def usable(self, unit):
-        return unit in self.pytests.items if unit.startswith("py:") else not self.python_only
+        return bool(self.pytests) and unit in self.pytests.items if unit.startswith("py:") else not self.python_only
 
     def chunks(self, units, budget):
         """Consecutive units of one sort, for at most `budget` seconds in all; no more than 20 at once."""
