@@ -125,6 +125,60 @@ static void test_linear_algebra(void **state)
     mx_error_clear();
 }
 
+static void refused(const mx_array *result, mx_code code, const char *part)
+{
+    if (result)
+        fail_msg("no error, wanted '%s'", part);
+    if (mx_error_code() != code || !strstr(mx_error_message(), part))
+        fail_msg("'%s' (%d), wanted '%s' (%d)", mx_error_message(), mx_error_code(), part, code);
+    mx_error_clear();
+}
+
+static void test_codes_of_reshape(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = mx_np_reshape(range(6, MX_FLOAT32), .newshape = MX_DIMS(1, 2, 3));
+    mx_dims found = mx_shape(mx_npx_reshape(x, .newshape = MX_DIMS(-3, -6, 1, -1, -4)));
+    assert_int_equal(found.n, 3);
+    assert_true(found.d[0] == 1 && found.d[1] == 2 && found.d[2] == 3);
+    refused(mx_npx_reshape(x, .newshape = MX_DIMS(-2, -2, -2, -2)), MX_ERR_SHAPE, "does not fit");
+    refused(mx_npx_reshape(x, .newshape = MX_DIMS(-4, -5)), MX_ERR_SHAPE, "does not fit");
+    refused(mx_npx_reshape(x, .newshape = MX_DIMS(-7, 6)), MX_ERR_SHAPE, "does not fit");
+    mx_array *deep =
+        mx_np_reshape(x, .newshape = MX_DIMS(1, 1, 2, 1, 1, 1, 1, 3)); /* there are no more than eight axes */
+    found = mx_shape(mx_npx_reshape(deep, .newshape = MX_DIMS(-5, -6, 1, 2, -4)));
+    assert_true(found.n == 8 && found.d[2] == 2 && found.d[7] == 3);
+    refused(mx_npx_reshape(deep, .newshape = MX_DIMS(-6, 1, 1, -4)), MX_ERR_SHAPE, "does not fit");
+}
+
+static void test_places(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = mx_np_add(range(4, MX_FLOAT32), mx_number_int(1)),
+             *two = mx_np_add(range(2, MX_FLOAT32), mx_number_int(8));
+    mx_array *places = mx_np_add(mx_np_multiply(range(2, MX_INT64), mx_number_int(2)), mx_number_int(1)); /* 1, 3 */
+    CHECK(mx_np_insert(x, places, two), MX_FLOAT32, 1, 8, 2, 3, 9, 4);
+    CHECK(mx_np_insert(x, mx_number_int(-1), mx_number_int(7)), MX_FLOAT32, 1, 2, 3, 7, 4);
+    CHECK(mx_np_take(x, mx_number_int(2)), MX_FLOAT32, 3);
+    CHECK(mx_np_take(x, places), MX_FLOAT32, 2, 4);
+    mx_array *rows = mx_np_reshape(x, .newshape = MX_DIMS(2, 2));
+    CHECK(mx_np_take(rows, mx_number_int(1), .axis = 0), MX_FLOAT32, 3, 4);
+    refused(mx_np_diagonal(mx_variable("x")), MX_ERR_SHAPE, "axes must be known");
+}
+
+static void test_numbers_of_arrays_and_axes(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = range(4, MX_FLOAT32), *deep = mx_np_reshape(x, .newshape = MX_DIMS(1, 1, 2, 1, 2));
+    refused(mx_np_linalg_multi_dot(MX_ARRAYS(x)), MX_ERR_ARGUMENT, "2 to 64 arrays, got 1");
+    refused(mx_np_kron(deep, x), MX_ERR_SHAPE, "at most 4 axes");
+    CHECK(mx_np_kron(mx_np_reshape(x, .newshape = MX_DIMS(1, 2, 1, 2)), range(2, MX_FLOAT32)), MX_FLOAT32, 0, 0, 0, 1,
+          0, 2, 0, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +187,9 @@ int main(void)
         cmocka_unit_test(test_arithmetic),
         cmocka_unit_test(test_masks),
         cmocka_unit_test(test_gradient_and_symbol),
+        cmocka_unit_test(test_codes_of_reshape),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_numbers_of_arrays_and_axes),
     };
     return cmocka_run_group_tests_name("NumPy's rules", tests, NULL, NULL);
 }
