@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -296,6 +297,136 @@ static void test_while(void **state)
     assert_ok();
     assert_int_equal(mx_dim(out.v[0], 0), 6);
     assert_true(mx_item(mx_sum(mx_abs(out.v[0]))) == 0);
+}
+
+/* Without a step the shape of what a mask leaves stays unknown. */
+static mx_code masked(void *user, mx_arrays variables, mx_arrays *outputs, mx_arrays *next)
+{
+    (void)user;
+    *outputs = mx_results(mx_boolean_mask(variables.v[0], variables.v[0]));
+    *next = mx_results(mx_mul_scalar(variables.v[0], .scalar = 2));
+    return mx_error_code();
+}
+static mx_array *sum_below(void *user, mx_arrays variables)
+{
+    return mx_lesser_scalar(mx_sum(variables.v[0]), .scalar = *(double *)user);
+}
+
+static void test_no_step_of_unknown_shape(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    double limit = -1;
+    const char *name = "s";
+    mx_loop loop = mx_while_loop(sum_below, masked, &limit, MX_ARRAYS(mx_variable(name)), 3);
+    assert_ok();
+    mx_symbol *symbol = mx_symbol_of(MX_ARRAYS(loop.outputs.v[0]));
+    assert_int_equal(mx_symbol_eval(symbol, 1, &name, MX_ARRAYS(mx_ones(.shape = MX_DIMS(2)))).n, 0);
+    assert_error("no step ran, and the shape of output 0");
+}
+
+/* ---- nesting ---------------------------------------------------------------------------------------------------- */
+
+/* Adds the data to the state, in loops around loops. */
+static mx_code nested(void *user, mx_arrays data, mx_arrays states, mx_arrays *outputs, mx_arrays *next)
+{
+    int inner = *(int *)user - 1;
+    if (!inner)
+        *next = mx_results(mx_add(states.v[0], data.v[0]));
+    else
+        *next = mx_foreach(nested, &inner, MX_ARRAYS(mx_reshape(data.v[0], .shape = MX_DIMS(1, 2))), states).states;
+    *outputs = next->n ? mx_results(next->v[0]) : MX_NO_ARRAYS;
+    return mx_error_code();
+}
+
+static void test_depth(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    int depth = 5;
+    const char *both[] = {"x", "h"};
+    mx_loop loop = mx_foreach(nested, &depth, MX_ARRAYS(mx_variable("x")), MX_ARRAYS(mx_variable("h")));
+    assert_ok();
+    mx_array *x = mx_ones(.shape = MX_DIMS(3, 2)), *h = mx_zeros(.shape = MX_DIMS(2));
+    mx_arrays out = mx_symbol_eval(mx_symbol_of(MX_ARRAYS(loop.states.v[0])), 2, both, MX_ARRAYS(x, h));
+    assert_ok();
+    assert_true(mx_item(mx_sum(out.v[0])) == 6);
+    depth = 6;
+    assert_true(mx_foreach(nested, &depth, MX_ARRAYS(mx_variable("x")), MX_ARRAYS(mx_variable("h"))).failed);
+    assert_error("nested 6 deep, at most 5");
+}
+
+/* Adds all outside arrays to the state: more of them than a compiled body takes. */
+enum { MANY = 140 };
+static mx_code add_all(void *user, mx_arrays data, mx_arrays states, mx_arrays *outputs, mx_arrays *next)
+{
+    mx_array *const *outside = user, *sum = mx_add(states.v[0], data.v[0]);
+    for (int i = 0; i < MANY; i++)
+        sum = mx_add(sum, outside[i]);
+    *outputs = *next = mx_results(sum);
+    return mx_error_code();
+}
+
+static void test_many_outside(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    char text[MANY + 2][8];
+    const char *names_of[MANY + 2];
+    mx_array *outside[MANY], *values[MANY + 2];
+    for (int i = 0; i < MANY + 2; i++) {
+        snprintf(text[i], sizeof text[i], "v%d", i);
+        names_of[i] = text[i];
+        values[i] = i < MANY ? mx_full(.shape = MX_DIMS(2), .value = i)
+                             : mx_ones(.shape = i == MANY ? MX_DIMS(3, 2) : MX_DIMS(2));
+        if (i < MANY)
+            outside[i] = mx_variable(text[i]);
+    }
+    mx_loop loop =
+        mx_foreach(add_all, outside, MX_ARRAYS(mx_variable(text[MANY])), MX_ARRAYS(mx_variable(text[MANY + 1])));
+    assert_ok();
+    mx_arrays out =
+        mx_symbol_eval(mx_symbol_of(MX_ARRAYS(loop.states.v[0])), MANY + 2, names_of, (mx_arrays){values, MANY + 2});
+    assert_ok();
+    assert_true(mx_item(mx_max(out.v[0])) == 1 + 3 * (1 + MANY * (MANY - 1) / 2));
+}
+
+/* ---- random numbers ---------------------------------------------------------------------------------------------- */
+
+static mx_code dropping(void *user, mx_arrays data, mx_arrays states, mx_arrays *outputs, mx_arrays *next)
+{
+    (void)user;
+    mx_array *y = mx_op_dropout(mx_add(data.v[0], states.v[0]), .p = 0.5);
+    *outputs = *next = mx_results(y);
+    return mx_error_code();
+}
+
+static mx_array *draw_twice(mx_block *self, mx_arrays in)
+{
+    (void)self;
+    mx_foreach(dropping, NULL, MX_ARRAYS(in.v[0]), MX_ARRAYS(mx_sum(in.v[0], .axis = MX_DIMS(0))));
+    return mx_op_dropout(in.v[0], .p = 0.5);
+}
+
+/* A loop whose results nobody wants draws its numbers all the same: what follows does not depend on hybridize. */
+static void test_unused_draws(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_block *block = mx_block_new("Draws", draw_twice, .hybrid = true);
+    mx_array *x = mx_ones(.shape = MX_DIMS(70, 8)), *found[2]; /* too many steps to be unrolled */
+    for (int i = 0; i < 2; i++) {
+        if (i)
+            mx_hybridize(block);
+        mx_train_mode() {
+            for (int round = 0; round < 2; round++) {
+                mx_random_seed(7);
+                found[i] = mx_call(block, x);
+            }
+        }
+        assert_ok();
+    }
+    assert_close(found[0], found[1]);
 }
 
 /* ---- cond ------------------------------------------------------------------------------------------------------- */
@@ -680,7 +811,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_foreach, clean), cmocka_unit_test_setup(test_block, clean),
-        cmocka_unit_test_setup(test_while, clean),   cmocka_unit_test_setup(test_cond, clean),
+        cmocka_unit_test_setup(test_while, clean), cmocka_unit_test_setup(test_no_step_of_unknown_shape, clean),
+        cmocka_unit_test_setup(test_depth, clean), cmocka_unit_test_setup(test_many_outside, clean), cmocka_unit_test_setup(test_unused_draws, clean),   cmocka_unit_test_setup(test_cond, clean),
         cmocka_unit_test_setup(test_errors, clean),  cmocka_unit_test_setup(test_hostile_files, clean),
         cmocka_unit_test_setup(test_custom, clean),  cmocka_unit_test_setup(test_no_memory, clean),
     };

@@ -214,6 +214,24 @@ static void test_optimized(void **state)
     assert_int_equal(mx_alloc_get_stats().live_blocks, live);
 }
 
+/* Only operators between an argument with a gradient and a result appear as backward nodes. */
+static void test_text_of_gradients(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *sine = mx_sin(mx_variable("x")), *known = mx_exp(mx_variable("c"));
+    mx_symbol *s = mx_symbol_of(MX_ARRAYS(mx_mul(sine, known)));
+    mx_executor *e = mx_bind(s, mx_cpu(0), &(struct mx_bindings){
+        .arguments = MX_ARRAYS(mx_array_scalar(1), mx_array_scalar(2)),
+        .gradients = MX_ARRAYS(mx_array_scalar(0), MX_NONE),
+        .reqs = (mx_grad_req[]){MX_GRAD_WRITE, MX_GRAD_NULL}});
+    assert_ok();
+    const char *text = mx_executor_debug(e);
+    assert_ok();
+    assert_non_null(strstr(text, "_backward_sin"));
+    assert_null(strstr(text, "_backward_exp"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +241,7 @@ int main(void)
         cmocka_unit_test_teardown(test_sparse_arguments, clean),
         cmocka_unit_test_teardown(test_monitor_and_eval, clean),
         cmocka_unit_test_teardown(test_optimized, clean),
+        cmocka_unit_test_teardown(test_text_of_gradients, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,6 +231,8 @@ static const mx_capturer host_capturer = {begin, mark, end, begin_part, end_part
 
 static int count(void) { return 1; }
 
+static bool broken; /* copies fail */
+
 static void *allocate(mx_context context, size_t bytes)
 {
     (void)context;
@@ -250,6 +252,8 @@ static void release(mx_context context, void *given, size_t bytes)
 static mx_code copy(mx_context context, void *to, const void *from, size_t bytes)
 {
     (void)context;
+    if (broken)
+        return mx_fail(MX_ERR_DEVICE, "the second device is broken");
     open_memory(true);
     memmove(to, from, bytes);
     open_memory(false);
@@ -620,6 +624,8 @@ static void test_setting(void **state)
             check_no_error();
             check_near(there(x, mx_cpu(0)), MX_DIMS(2, 3), (double[]){1, -2, 3, 1, -2, 3}, 0);
             check_near(there(y, mx_cpu(0)), MX_DIMS(2, 3), (double[]){1, 2, 3, 4, 5, 6}, 0);
+            mx_array *second = mx_np_take(y, mx_number_int(1), .axis = 0); /* the number follows the array */
+            check_near(there(second, mx_cpu(0)), MX_DIMS(3), (double[]){4, 5, 6}, 0);
         }
     size_t now = 0, most = 0;
     assert_int_equal(mx_memory_used(mx_gpu(0), &now, &most), MX_ERR_UNSUPPORTED);
@@ -630,9 +636,33 @@ static void test_setting(void **state)
     check_error(MX_ERR_ARGUMENT, "now is NULL");
 }
 
+/* A copy that fails is an error and leaves nothing behind. */
+static void test_failing_copies(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = there(check_array(MX_DIMS(2, 3), 1), mx_gpu(0)), *host = check_integers(MX_DIMS(3), 1, 5);
+    int64_t live = 0;
+    for (int round = 0; round < 8; round++) /* caches may grow in the first four */
+        mx_scoped() {
+            const int kind = round % 4;
+            live = round == 4 ? mx_alloc_get_stats().live_blocks : live;
+            broken = true;
+            if (kind < 3)
+                assert_null(kind == 0   ? mx_array_copy(x)
+                            : kind == 1 ? mx_array_to(x, mx_cpu(0))
+                                        : mx_array_to(host, mx_gpu(0)));
+            else
+                assert_int_not_equal(mx_array_set(x, host), MX_OK);
+            broken = false;
+            check_error(MX_ERR_DEVICE, "broken");
+        }
+    assert_int_equal(mx_alloc_get_stats().live_blocks, live);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_setting), cmocka_unit_test(test_small_network), cmocka_unit_test(test_residual_network),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_setting), cmocka_unit_test(test_failing_copies), cmocka_unit_test(test_small_network), cmocka_unit_test(test_residual_network),
                                        cmocka_unit_test(test_pictures), cmocka_unit_test(test_gradients_of_relu),
                                        cmocka_unit_test(test_capabilities), cmocka_unit_test(test_no_capability),
                                        cmocka_unit_test(test_endings)};

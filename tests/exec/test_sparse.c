@@ -193,6 +193,37 @@ static void products(void **state)
 }
 
 /* The gradient of an embedding has the rows that were looked up, whatever the size of the table. */
+/* A row, a column and a number scale what a csr stores. */
+static void broadcast_factors(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *csr = small_csr(), *row = FLOATS(2, 3, 4), *column = mx_reshape(FLOATS(2, 4), .shape = MX_DIMS(2, 1));
+    EXPECT(mx_mul(csr, row), MX_CSR, 0, 15, 0, 12, 0, 28);
+    EXPECT(mx_mul(csr, mx_reshape(row, .shape = MX_DIMS(1, 3))), MX_CSR, 0, 15, 0, 12, 0, 28);
+    EXPECT(mx_mul(csr, column), MX_CSR, 0, 10, 0, 24, 0, 28);
+    EXPECT(mx_div(csr, column), MX_CSR, 0, 2.5, 0, 1.5, 0, 1.75);
+    EXPECT(mx_mul(csr, FLOATS(3)), MX_CSR, 0, 15, 0, 18, 0, 21);
+}
+
+/* Few rows of very many, and rows that are single numbers. */
+static void unusual_shapes(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    const int64_t many = (int64_t)1 << 44;
+    mx_array *tall =
+        mx_row_sparse(MX_DIMS(many, 1), mx_reshape(FLOATS(1, 2), .shape = MX_DIMS(2, 1)), INTS(3, many - 1));
+    mx_array *kept = mx_sparse_retain(tall, INTS(many - 1, 4, 3));
+    assert_fine();
+    EXPECT(mx_sparse_indices(kept), MX_STYPE_DEFAULT, 3, 4, (double)(many - 1));
+    EXPECT(mx_sparse_data(kept), MX_STYPE_DEFAULT, 1, 0, 2);
+    mx_array *flat = mx_row_sparse(MX_DIMS(4), FLOATS(5, 6), INTS(1, 2));
+    EXPECT(mx_sparse_retain(flat, INTS(2, 0)), MX_ROW_SPARSE, 0, 0, 6, 0);
+    assert_null(mx_csr(MX_DIMS(3, 3), FLOATS(1, 2), INTS(0, 1), INTS(0, 2, 1, 2)));
+    assert_error(MX_ERR_ARGUMENT, "from 2 to 1 at row 1");
+}
+
 static void gradients(void **state)
 {
     (void)state;
@@ -316,7 +347,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts),     cmocka_unit_test(wrong_parts),  cmocka_unit_test(refusals), cmocka_unit_test(dense_copies),
-        cmocka_unit_test(products),  cmocka_unit_test(gradients),    cmocka_unit_test(lazy_updates),
+        cmocka_unit_test(products),  cmocka_unit_test(broadcast_factors), cmocka_unit_test(unusual_shapes), cmocka_unit_test(gradients),    cmocka_unit_test(lazy_updates),
         cmocka_unit_test(files),     cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
