@@ -200,6 +200,29 @@ static void conv_chosen_shapes(void **unused)
         }
 }
 
+/* More padding than there is data: results that see nothing else, taps that never meet any. */
+static void conv_wide_padding(void **unused)
+{
+    (void)unused;
+    for (int done = 0; done < 400;) {
+        mx_conv_shape s = {
+            .batch = pick(1, 2), .groups = pick(1, 2), .ndim = (int)pick(1, 2), .channels_last = pick(0, 4) == 0};
+        s.in_channels = s.groups * pick(1, 3), s.out_channels = s.groups * pick(1, 3);
+        bool fits = true;
+        for (int i = 0; i < s.ndim; i++) {
+            s.in[i] = pick(1, 4), s.kernel[i] = pick(1, 4), s.stride[i] = pick(1, 5), s.dilate[i] = pick(1, 4),
+            s.pad[i] = pick(0, 9);
+            const int64_t room = s.in[i] + 2 * s.pad[i] - s.dilate[i] * (s.kernel[i] - 1) - 1;
+            fits &= room >= 0;
+            s.out[i] = room / s.stride[i] + 1;
+        }
+        if (fits) {
+            check_conv(&s);
+            done++;
+        }
+    }
+}
+
 /* The sizes in which networks begin and end: square planes that are one vector wide, pairs of small images, many
  * positions for few channels. */
 static void conv_network_shapes(void **unused)
@@ -216,6 +239,8 @@ static void conv_network_shapes(void **unused)
         for (int64_t stride = 1; stride <= 2; stride++)
             check_conv(&(mx_conv_shape){batch, 24, 40, 1, 2, {7 * stride, 7 * stride}, {7, 7}, {3, 3},
                                         {stride, stride}, {1, 1}, {1, 1}, false});
+    check_conv(&(mx_conv_shape){
+        1, 4, 6, 2, 2, {300, 240}, {300, 240}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false}); /* tiles of groups */
     check_conv(&(mx_conv_shape){2, 3, 20, 1, 2, {32, 32}, {32, 32}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false});
     check_conv(&(mx_conv_shape){2, 3, 33, 1, 2, {28, 28}, {14, 14}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, false});
 }
@@ -343,7 +368,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv_random_shapes), cmocka_unit_test(conv_chosen_shapes),
-        cmocka_unit_test(conv_network_shapes), cmocka_unit_test(conv_infinities), cmocka_unit_test(conv_without_memory),
+        cmocka_unit_test(conv_network_shapes), cmocka_unit_test(conv_wide_padding), cmocka_unit_test(conv_infinities), cmocka_unit_test(conv_without_memory),
         cmocka_unit_test(pool_random_shapes),
         cmocka_unit_test(pool_known_values),
     };

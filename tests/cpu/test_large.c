@@ -82,6 +82,22 @@ static void test_streamed(void **state)
     }
 }
 
+/* Runs of a broadcast that begin in the middle, when several threads take parts of them. */
+static void test_long_rows(void **state)
+{
+    const int64_t blocks = 7, rows = 13, columns = 3001;
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = numbers(MX_DIMS(blocks, rows, columns)), *y = numbers(MX_DIMS(blocks, 1, columns));
+    mx_array *sum = mx_add(x, y), *difference = mx_sub(y, x);
+    const float *p = mx_array_data(x), *q = mx_array_data(y);
+    for (int64_t i = 0; i < blocks * rows * columns; i++) {
+        const double other = q[i / (rows * columns) * columns + i % columns];
+        expect(sum, i, p[i] + other, 1e-6);
+        expect(difference, i, other - p[i], 1e-6);
+    }
+}
+
 /* Short rows: one operand per column, one per row. */
 static void test_short_rows(void **state)
 {
@@ -100,7 +116,7 @@ static void test_short_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_streamed),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_streamed), cmocka_unit_test(test_long_rows),
                                        cmocka_unit_test(test_short_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
