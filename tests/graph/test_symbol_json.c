@@ -149,6 +149,27 @@ static void test_version_0_8(void **state)
     assert_null(mx_symbol_attr(mx_symbol_find(inside, "best_output"), "axis"));
 }
 
+/* Auxiliary states may be missing in files of versions before 0.9, and only there. */
+static void test_missing_states(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    char text[1024];
+    for (int version = 899; version <= 900; version++) {
+        snprintf(
+            text, sizeof text,
+            "{\"nodes\": [{\"op\": \"null\", \"name\": \"x\", \"inputs\": []}, {\"op\": \"null\", \"name\": \"g\", \"inputs\": []}, "
+            "{\"op\": \"null\", \"name\": \"b\", \"inputs\": []}, {\"op\": \"BatchNorm\", \"name\": \"bn\", "
+            "\"inputs\": [[0, 0, 0], [1, 0, 0], [2, 0, 0]]}], \"heads\": [[3, 0, 0]], "
+            "\"attrs\": {\"mxnet_version\": [\"int\", %d]}}",
+            version);
+        if (version < 900)
+            assert_names(mx_symbol_auxiliary(read_json(text)), "bn_moving_mean bn_moving_var");
+        else
+            refuses(text, "input moving_mean is missing (only 3 of 5");
+    }
+}
+
 /* ---- hostile text ---------------------------------------------------------------------------------------------- */
 
 #define VAR "{\"op\": \"null\", \"name\": \"x\", \"inputs\": []}"
@@ -265,6 +286,7 @@ int main(void)
         cmocka_unit_test_teardown(test_files, clean),
         cmocka_unit_test_teardown(test_casts_are_left_out, clean),
         cmocka_unit_test_teardown(test_version_0_8, clean),
+        cmocka_unit_test_teardown(test_missing_states, clean),
         cmocka_unit_test_teardown(test_hostile, clean),
         cmocka_unit_test_teardown(test_deep_and_large, clean),
         cmocka_unit_test_teardown(test_truncated_and_bent, clean),

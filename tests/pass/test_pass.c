@@ -49,6 +49,7 @@ static mx_array *twice(mx_array *x) { return mx_add(mx_softmax(x), mx_softmax(x)
 static mx_array *unused(mx_array *x) { return mx_softmax(x), mx_exp(x); }
 /* Only the shape of the first step's result is needed. */
 static mx_array *shape_alone(mx_array *x) { return mx_mul(x, mx_ones_like(mx_exp(x))); }
+static mx_array *several(mx_array *x) { return mx_dot(mx_softmax(x), x, .transpose_b = true); }
 static mx_array *constants(mx_array *x)
 {
     mx_array *c = mx_sqrt(mx_mul_scalar(mx_ones(.shape = MX_DIMS(2, 3)), .scalar = 4));
@@ -208,8 +209,15 @@ static void dumps_are_readable(void **state)
     assert_non_null(strstr(mx_text_get(&text), "_pointwise(v0:float32(2, 3))"));
     assert_non_null(strstr(mx_text_get(&text), "input 0"));
     assert_non_null(strstr(mx_text_get(&dot), "digraph plan {"));
+    assert_null(strstr(mx_text_get(&text), "prepared")); /* it has no parameters */
     mx_text_free(&text);
     mx_text_free(&dot);
+    f = several;
+    block = planned(&f, check_array(MX_DIMS(2, 3), 1), 0);
+    assert_true(steps(block) > 1);
+    mx_program_text(&mx_hybrid_last(block)->program, &text);
+    assert_null(strstr(mx_text_get(&text), "prepared"));
+    mx_text_free(&text);
 }
 
 static void the_verifier_notices(void **state)
