@@ -1,6 +1,8 @@
 /* Blocks and parameters: collecting, deferred initialisation, gradient requests, contexts, casting, hooks, text.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <unistd.h>
+
 #include "block_check.h"
 #include "gluon/block/core.h"
 
@@ -147,6 +149,9 @@ static void test_set_data(void **state)
     mx_initialize(net, mx_zero(), mx_cpu(0));
     assert_true(mx_parameter_set_data(weight, check_array(MX_DIMS(5, 3), 5)));
     check_error(MX_ERR_SHAPE, "fc_weight", "(2, ?)", "(5, 3)");
+    assert_int_equal(mx_parameter_shape(weight).d[1], 0); /* still unknown, and deferred */
+    assert_null(mx_parameter_data(weight, mx_cpu(0)));
+    check_error(MX_ERR_DEFERRED, "fc_weight");
     assert_int_equal(mx_parameter_set_data(weight, value), MX_OK); /* while deferred: stored, and it gives the shape */
     check_same(data_of(weight), value);
     mx_call(net, check_array(MX_DIMS(1, 3), 1));
@@ -156,6 +161,38 @@ static void test_set_data(void **state)
     assert_true(mx_parameter_set_data(weight, check_array(MX_DIMS(2, 4), 5)));
     check_error(MX_ERR_SHAPE, "(2, 3)", "(2, 4)");
     check_same(data_of(weight), value);
+}
+
+/* A value that does not fit is not remembered for the first forward. */
+static void test_refused_data(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_block *net = mx_dense(2, .prefix = "fc_");
+    mx_initialize(net, mx_zero(), mx_cpu(0));
+    assert_true(mx_parameter_set_data(own(net, 0), check_array(MX_DIMS(5, 3), 5)));
+    check_error(MX_ERR_SHAPE, "fc_weight");
+    mx_array *y = mx_call(net, check_array(MX_DIMS(1, 3), 1));
+    check_no_error();
+    check_shape(data_of(own(net, 0)), MX_DIMS(2, 3));
+    assert_true(check_values(y)[0] == 0 && check_values(y)[1] == 0);
+}
+
+static void test_saving_leaks_nothing(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/block-%d.params", (int)getpid());
+    mx_block *net = mx_dense(2, .in_units = 3);
+    mx_initialize(net, mx_zero(), mx_cpu(0));
+    int64_t live = 0;
+    for (int i = 0; i < 4; i++) {
+        live = i == 2 ? mx_alloc_get_stats().live_blocks : live;
+        assert_int_equal(mx_save_parameters(net, path), MX_OK);
+    }
+    assert_int_equal(mx_alloc_get_stats().live_blocks, live);
+    unlink(path);
 }
 
 static void test_initialize_again(void **state)
@@ -234,8 +271,11 @@ static void test_contexts(void **state)
     mx_array *x = check_array(MX_DIMS(4, 3), 1), *there = mx_array_to(x, mx_cpu(1));
     mx_array *y = mx_call(net, x), *z = mx_call(net, there);
     check_no_error();
+    have[2] = mx_cpu(77);
     assert_int_equal(mx_parameter_contexts(weight, have, 4), 2);
     assert_int_equal(have[1].id, 1);
+    assert_int_equal(have[2].id, 77); /* what is behind stays */
+    assert_int_equal(mx_parameter_contexts(weight, NULL, 0), 2);
     assert_int_equal(mx_context_of(z).id, 1);
     check_same(y, mx_array_to(z, mx_cpu(0)));
     assert_ptr_not_equal(mx_parameter_data(weight, mx_cpu(0)), mx_parameter_data(weight, mx_cpu(1)));
@@ -417,6 +457,11 @@ static void test_user_blocks(void **state)
     check_error(MX_ERR_CALLBACK, "Nothing", "forward");
     assert_null(mx_block_new("Net", NULL));
     check_error(MX_ERR_ARGUMENT, "mx_block_new", "forward");
+    char name[301] = "";
+    memset(name, 'N', sizeof name - 1); /* the prefix has the first 127 letters */
+    const char *prefix = mx_block_prefix(mx_block_new(name, pass));
+    assert_int_equal(strspn(prefix, "n"), 127);
+    assert_string_equal(prefix + 127, "0_");
     int user = 3;
     released = 0;
     mx_scoped() {
@@ -612,7 +657,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_collect), cmocka_unit_test(test_children), cmocka_unit_test(test_deferred),
-        cmocka_unit_test(test_unknown_shape_without_deferral), cmocka_unit_test(test_user_parameter), cmocka_unit_test(test_set_data),
+        cmocka_unit_test(test_unknown_shape_without_deferral), cmocka_unit_test(test_user_parameter), cmocka_unit_test(test_set_data), cmocka_unit_test(test_refused_data), cmocka_unit_test(test_saving_leaks_nothing),
         cmocka_unit_test(test_initialize_again), cmocka_unit_test(test_grad_req), cmocka_unit_test(test_contexts), cmocka_unit_test(test_cast),
         cmocka_unit_test(test_cast_batch_norm), cmocka_unit_test(test_hooks), cmocka_unit_test(test_many_hooks), cmocka_unit_test(test_apply), cmocka_unit_test(test_user_blocks),
         cmocka_unit_test(test_text), cmocka_unit_test(test_summary), cmocka_unit_test(test_missing_inputs),

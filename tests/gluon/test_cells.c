@@ -240,6 +240,14 @@ static void test_mistakes(void **state)
     check_error(MX_ERR_INDEX, "no state 2");
     assert_null(mx_cell_step(cell, step_of(x, 0), MX_ARRAYS(x)).output);
     check_error(MX_ERR_ARGUMENT, "got 1 states, wanted 2");
+    mx_block *gru = started(mx_gru_cell(H)), *rnn = started(mx_rnn_cell(H));
+    for (int i = 0; i < 2; i++) { /* a state of another width */
+        const mx_stepped failed =
+            mx_cell_step(i ? gru : rnn, step_of(x, 0), MX_ARRAYS(mx_ones(.shape = MX_DIMS(N, H + 1))));
+        assert_null(failed.output);
+        assert_int_equal(failed.states.n, 0);
+        check_error(MX_ERR_SHAPE, "");
+    }
     assert_null(mx_lstm_cell(H, .activation = "nonsense"));
     check_error(MX_ERR_ATTRIBUTE, "activation");
     assert_null(mx_zoneout_cell(mx_bidirectional_cell(mx_gru_cell(2), mx_gru_cell(2))));

@@ -56,6 +56,15 @@ static void test_not_finite(void **state)
     assert_error(MX_ERR_STATE, "log: made -inf from finite inputs, at element 1 of a result of shape (3,)");
     assert_null(mx_div(x, mx_sub(x, x)));
     assert_error(MX_ERR_STATE, "made inf from finite inputs");
+    mx_array *large = mx_full(.shape = MX_DIMS(1), .value = 1e38);
+    assert_null(
+        mx_add_n(MX_ARRAYS(large, large, large, large, large, large))); /* the first four inputs are described */
+    const char *at = mx_error_message();
+    int described = 0;
+    for (; (at = strstr(at, "from 1e+38 to 1e+38")); at++)
+        described++;
+    assert_int_equal(described, 4);
+    assert_error(MX_ERR_STATE, "made inf from finite inputs");
     /* what was asked for, and what was there before, is no error */
     assert_non_null(mx_full(.shape = MX_DIMS(2), .value = -INFINITY));
     assert_non_null(mx_plus_scalar(mx_full(.shape = MX_DIMS(2), .value = NAN), .scalar = 1));
@@ -139,6 +148,32 @@ static void test_path_of_nan(void **state)
     }
 }
 
+static mx_code logarithms(void *user, mx_arrays data, mx_arrays states, mx_arrays *outputs, mx_arrays *next)
+{
+    (void)user;
+    *outputs = mx_results(mx_log(data.v[0]));
+    *next = mx_results(mx_add(states.v[0], data.v[0]));
+    return mx_error_code();
+}
+
+/* Inside of loops, too: the operator of the body is named. */
+static void test_loops(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    const char *names[] = {"x", "h"};
+    mx_loop loop = mx_foreach(logarithms, NULL, MX_ARRAYS(mx_variable("x")), MX_ARRAYS(mx_variable("h")));
+    mx_symbol *symbol = mx_symbol_of(MX_ARRAYS(loop.outputs.v[0]));
+    const float some[] = {1, 0, 4};
+    for (int check = 0; check < 2; check++) {
+        mx_set_check(check);
+        mx_arrays out = mx_symbol_eval(symbol, 2, names, MX_ARRAYS(numbers(3, some), mx_array_scalar(0)));
+        assert_int_equal(out.n, !check);
+        if (check)
+            assert_error(MX_ERR_STATE, "log: made -inf from finite inputs");
+    }
+}
+
 static void test_backward(void **state)
 {
     (void)state;
@@ -205,6 +240,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_indices, on, off),
         cmocka_unit_test_setup_teardown(test_integer_division, on, off),
         cmocka_unit_test_setup_teardown(test_path_of_nan, on, off),
+        cmocka_unit_test_setup_teardown(test_loops, on, off),
         cmocka_unit_test_setup_teardown(test_backward, on, off),
         cmocka_unit_test_setup_teardown(test_stale, on, off),
         cmocka_unit_test_setup_teardown(test_paths, on, off),

@@ -389,6 +389,25 @@ static void users_have_their_own(void **state)
     assert_error(MX_ERR_ARGUMENT, "fn");
 }
 
+/* Metrics are computed from values alone, also in the middle of a recorded step. */
+static double recording(void *user, mx_array *label, mx_array *pred)
+{
+    (void)user, (void)label, (void)pred;
+    return mx_is_recording();
+}
+
+static void nothing_is_recorded(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_metric *metric = mx_metric_custom("recording", recording, NULL);
+    mx_array *x = array_of((double[]){1}, MX_DIMS(1), MX_FLOAT32);
+    mx_attach_grad(x, MX_GRAD_WRITE);
+    assert_value("outside", value_of(metric, x, x), 0);
+    mx_record()
+        assert_value("inside", value_of(metric, x, x), 0);
+}
+
 static void bad_requests_are_refused(void **state)
 {
     (void)state;
@@ -456,6 +475,7 @@ int main(void)
         cmocka_unit_test(shapes_may_differ),
         cmocka_unit_test(groups_update_all),
         cmocka_unit_test(users_have_their_own),
+        cmocka_unit_test(nothing_is_recorded),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(nothing_leaks_when_memory_runs_out),
     };

@@ -381,6 +381,31 @@ static void saved_states_continue(void **state)
     unlink(path);
 }
 
+/* Copies that exchange nothing go on from the same state, the one that was saved; "b" learns nothing and has none. */
+static void copies_continue_from_one_state(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    char path[] = "/tmp/gluon_trainer_XXXXXX";
+    close(mkstemp(path));
+    for (int loaded = 0; loaded < 2; loaded++) {
+        mx_params *params = make_params(both, 2);
+        mx_parameter_set_grad_req(mx_params_find(params, "b"), MX_GRAD_NULL);
+        mx_trainer *trainer = mx_trainer_new(params, "sgd", "learning_rate=1, momentum=0.5");
+        mx_trainer_set_store(trainer, NULL, MX_SYNC_NOTHING);
+        if (loaded)
+            assert_int_equal(mx_trainer_load_states(trainer, path), MX_OK);
+        for (int c = 0; c < 2; c++)
+            backward(params, "a", loaded ? 1 : 4, both[c]);
+        assert_int_equal(mx_trainer_step(trainer, 1), MX_OK);
+        for (int c = 0; c < 2; c++) /* 1 - 4, and 1 - (1 + 0.5 * 4) */
+            assert_close(first(params, "a", both[c]), loaded ? -2 : -3);
+        if (!loaded)
+            assert_int_equal(mx_trainer_save_states(trainer, path), MX_OK);
+    }
+    unlink(path);
+}
+
 static void wrong_files_change_nothing(void **state)
 {
     (void)state;
@@ -501,7 +526,7 @@ static void optimizers_keep_states_of_their_own(void **state)
         own.refuse = true;
         backward(params, "a", 2, ANYWHERE);
         backward(params, "b", 2, ANYWHERE);
-        mx_trainer_step(trainer, 4);
+        assert_int_not_equal(mx_trainer_step(trainer, 4), MX_OK);
         assert_error(MX_ERR_CALLBACK, "own");
         own.refuse = false;
         for (int i = 0; i < 2; i++) {
@@ -568,6 +593,7 @@ int main(void)
         cmocka_unit_test(copies_can_learn_apart),
         cmocka_unit_test(sums_can_be_changed_before_the_update),
         cmocka_unit_test(saved_states_continue),
+        cmocka_unit_test(copies_continue_from_one_state),
         cmocka_unit_test(wrong_files_change_nothing),
         cmocka_unit_test(nothing_leaks_when_memory_runs_out),
         cmocka_unit_test(steps_allocate_nothing_that_stays),

@@ -167,6 +167,27 @@ static void files_continue(void **state)
     check_file(mx_lamb(.multi_precision = true), mx_lamb(.multi_precision = true), MX_FLOAT16);
 }
 
+/* Four arrays are as many as a state can have. */
+static mx_code count_up(void *user, mx_array *weight, mx_array *grad, mx_array **states, double lr, double wd,
+                        int64_t t)
+{
+    (void)grad, (void)wd, (void)t, (void)user;
+    for (int i = 0; i < 4; i++)
+        if (mx_array_set(states[i], mx_plus_scalar(states[i], .scalar = i + 1)))
+            return mx_error_code();
+    return mx_array_set(weight, mx_mul_scalar(mx_add(states[0], states[3]), .scalar = lr));
+}
+
+static void files_hold_four_states(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    check_file(mx_optimizer_custom("count", count_up, 4, 0.5, NULL),
+               mx_optimizer_custom("count", count_up, 4, 0.5, NULL), MX_FLOAT32);
+    assert_null(mx_optimizer_custom("count", count_up, 5, 0.5, NULL));
+    assert_error(MX_ERR_ARGUMENT, "0 to 4");
+}
+
 /* A file whose entry has another length, rank or type is refused with the name of the entry. */
 static void wrong_entries_are_refused(void **state)
 {
@@ -278,6 +299,25 @@ static void nothing_leaks_when_memory_runs_out(void **state)
     }
 }
 
+/* What saving needs is given back. */
+static void saving_leaks_nothing(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/updater-%d.states", (int)getpid());
+    mx_updater *updater = mx_updater_new(mx_sgd(.momentum = 0.9));
+    mx_updater_update(updater, mx_id_number(5), filled(1, MX_FLOAT32), filled(1, MX_FLOAT32));
+    int64_t live = 0;
+    for (int i = 0; i < 4; i++) {
+        if (i == 2)
+            live = mx_alloc_get_stats().live_blocks;
+        assert_int_equal(mx_updater_save(updater, path), MX_OK);
+    }
+    assert_int_equal(mx_alloc_get_stats().live_blocks, live);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,11 +325,13 @@ int main(void)
         cmocka_unit_test(symbols_bring_multipliers),
         cmocka_unit_test(updates_are_counted_by_weight),
         cmocka_unit_test(files_continue),
+        cmocka_unit_test(files_hold_four_states),
         cmocka_unit_test(wrong_entries_are_refused),
         cmocka_unit_test(hooks_are_called),
         cmocka_unit_test(lars_goes_by_the_optimizers_names),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(nothing_leaks_when_memory_runs_out),
+        cmocka_unit_test(saving_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
