@@ -6,7 +6,7 @@ lowest and the highest.
 
     run.py --peer gluon=build/venv/bin/python --path gluon=build/python --peer numpy=... --out build/bench/side
 
-writes OUT.json and OUT.svg and prints tables.
+writes OUT.json and OUT.svg and prints tables.  --avx2: every peer runs as on a CPU without AVX-512 (hide_avx512.c).
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -68,6 +68,17 @@ def surroundings(path):
         environment["PYTHONPATH"] = path
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     return environment
+
+
+def hide_avx512(folder):
+    """Every process that is started from now on finds a CPU without AVX-512."""
+    library = os.path.join(folder, "hide_avx512.so")
+    subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", library,
+                    os.path.join(HERE, "hide_avx512.c")], check=True)
+    done = subprocess.run(["/bin/true"], env={**os.environ, "LD_PRELOAD": library}, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr.strip())
+    os.environ["LD_PRELOAD"] = library
 
 
 def export_zoo(options, folder):
@@ -198,13 +209,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.2, help="of one measurement")
     parser.add_argument("--only", nargs="*", metavar="ROW", help="only these rows")
+    parser.add_argument("--avx2", action="store_true", help="hide AVX-512 from all peers")
     parser.add_argument("--out", default="side", help="OUT.json and OUT.svg are written")
     options = parser.parse_args()
     options.peer, options.path = dict(options.peer), dict(options.path)
 
-    facts = machine()
+    facts = {**machine(), "instructions": "AVX2" if options.avx2 else "all"}
     print(f"{facts['cpu']}, {facts['cores']} cores, load {facts['load']:.1f} at the start")
     with tempfile.TemporaryDirectory() as folder:
+        if options.avx2:
+            hide_avx512(folder)
         export_zoo(options, folder)
         peers = start_all(options)
         if not peers:

@@ -16,6 +16,8 @@
 #include "cpu/kernels/blocked/blocked.h"
 
 #define STRIP_BYTES (256 << 10) /* of the source that a strip should have */
+#define SLICE_BYTES \
+    (16 << 10) /* of the weights: small tiles read them so often that they must be in the first-level cache */
 
 typedef struct job {
     const layout_conv *c;
@@ -27,10 +29,11 @@ typedef struct job {
     int64_t pack_rows;    /* most packed rows of an image's part */
     int64_t images, rows; /* of a strip: complete images, or rows of one image */
     int64_t strips, groups;
+    int64_t slices; /* of the input blocks: the sums of one are stored before the next one begins */
     int64_t parts;
-    int source;          /* row of the table */
-    float *room;         /* (parts, pack_bytes) */
-    int64_t room_floats; /* of a part */
+    const layout_tile_fn (*tiles)[LAYOUT_SIZES + 1]; /* [vectors - 1][size] */
+    float *room;                                     /* (parts, pack_bytes) */
+    int64_t room_floats;                             /* of a part */
 } job;
 
 static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -49,10 +52,9 @@ static int64_t strip_bytes(const job *j, int64_t rows)
     return rows_for(j, rows) * most(j->pack_width, 1) * j->c->blocks * j->inner * 4;
 }
 
-static int find_source(const layout_conv *c)
+static int64_t weight_bytes(const job *j) /* of a group of output blocks, per input block */
 {
-    const int first = c->plain ? LAYOUT_PLAIN_1 : LAYOUT_BLOCKED_1;
-    return first + (c->stride[1] == 1 ? 0 : c->stride[1] == 2 ? 1 : 2);
+    return LAYOUT_VECTORS * j->c->kernel[0] * j->c->kernel[1] * j->inner * LANES * 4;
 }
 
 /* Rows of a strip: about STRIP_BYTES of source, with the work balanced over the threads. */
@@ -88,16 +90,16 @@ static void choose_sizes(job *j)
     const bool pads = c->pad[0] || c->pad[1];
     const bool flat = !pads && c->kernel[0] == 1 && c->kernel[1] == 1 && c->stride[0] == 1 && c->stride[1] == 1;
     j->inner = c->plain ? 1 : LANES;
-    j->source = find_source(c);
+    j->tiles = layout_tile_table[c->plain][least(c->stride[1], LAYOUT_STRIDES) - 1];
     j->height = c->out_height, j->width = c->out_width, j->in_height = c->height, j->in_width = c->width;
     /* Pixels of a 1x1 kernel are one long row, split into rows of suitable length. */
     if (flat) {
         const int64_t pixels = j->height * j->width;
-        int64_t width = 2 * LAYOUT_HALF * 2;
+        int64_t width = 2 * LAYOUT_PIXELS;
         if (pixels <= 8 * width || pixels % width) {
             for (width = least(pixels, 4 * width); pixels % width; width--) {
             }
-            width = width < 2 * LAYOUT_HALF ? pixels : width;
+            width = width < LAYOUT_PIXELS ? pixels : width;
         }
         j->width = j->in_width = width;
         j->height = j->in_height = pixels / width;
@@ -105,6 +107,7 @@ static void choose_sizes(job *j)
     j->packs = pads;
     j->pack_width = pads ? (j->width - 1) * c->stride[1] + (c->kernel[1] - 1) * c->dilate[1] + 1 : j->in_width;
     j->groups = up(c->out_blocks, LAYOUT_VECTORS);
+    j->slices = LAYOUT_RUN > 1 ? 1 : least(c->blocks, up(c->blocks * weight_bytes(j), SLICE_BYTES));
     choose_strips(j, mx_num_threads());
     j->pack_rows = rows_for(j, j->rows);
     j->room_floats = j->packs ? j->images * c->blocks * j->pack_rows * j->pack_width * j->inner : 0;
@@ -157,79 +160,104 @@ static void kernel_rows(const layout_conv *c, int64_t y, int64_t *first, int64_t
     *end = most(*first, least(c->kernel[0], top >= c->height ? 0 : up(c->height - top, d)));
 }
 
-typedef struct place { /* of the first pixel of a half */
+typedef struct place { /* of the first pixel of a run */
     int64_t n, y, x;
 } place;
 
-static const float *source_of(const job *j, const strip *s, const place *p)
+static int64_t source_of(const job *j, const strip *s, const place *p)
 {
-    return s->x + (p->n - s->n) * s->x_image + (p->y - s->row) * j->c->stride[0] * s->x_row +
+    return (p->n - s->n) * s->x_image + (p->y - s->row) * j->c->stride[0] * s->x_row +
            p->x * j->c->stride[1] * j->inner;
 }
 
-static int64_t result_of(const job *j, const place *p, int64_t block)
+static int64_t result_of(const job *j, const place *p)
 {
-    return (((p->n * j->c->out_blocks + block) * j->height + p->y) * j->width + p->x) * LANES;
+    return ((p->n * j->c->out_blocks * j->height + p->y) * j->width + p->x) * LANES;
 }
 
-/* Two runs of `half` pixels times the output blocks [block, block + vectors). */
-static void run_halves(const job *j, const strip *s, const place *a, const place *b, int64_t half, int64_t block,
-                       int64_t vectors, const float *bias)
+/* The pixels of one tile. */
+typedef struct pixels {
+    int64_t size;      /* as in the table */
+    place first, last; /* runs */
+    int64_t from[LAYOUT_RUNS], to[LAYOUT_RUNS];
+} pixels;
+
+/* The output blocks of a job and the input blocks that are summed. */
+typedef struct group {
+    int64_t block, vectors;
+    int64_t begin, end; /* input blocks */
+    float bias[LAYOUT_VECTORS * LANES];
+} group;
+
+static void run_tile(const job *j, const strip *s, const pixels *p, const group *g)
 {
     const layout_conv *c = j->c;
     int64_t first = 0, end = c->kernel[0], first_b = 0, end_b = 0;
-    if (j->packs) { /* both halves take the kernel rows that one of them needs */
-        kernel_rows(c, a->y, &first, &end);
-        kernel_rows(c, b->y, &first_b, &end_b);
+    if (j->packs && p->first.n == p->last.n) { /* all pixels take the kernel rows that one of them needs */
+        kernel_rows(c, p->first.y, &first, &end);
+        kernel_rows(c, p->last.y, &first_b, &end_b);
         first = least(first, first_b), end = most(end, end_b);
     }
+    static const layout_finish as_it_is;
     const int64_t w_row = c->kernel[1] * j->inner * LANES, w_all = c->kernel[0] * w_row;
-    const int64_t at_a = result_of(j, a, block), at_b = result_of(j, b, block);
-    const int64_t skip = first * c->dilate[0] * s->x_row;
-    const layout_tile t = {.a = source_of(j, s, a) + skip,
-                           .b = source_of(j, s, b) + skip,
-                           .blocks = c->blocks,
+    const int64_t plane = j->height * j->width * LANES;
+    const float *add = g->begin ? c->y : c->add; /* the sums of earlier blocks, which contain the addend */
+    const layout_tile t = {.x = s->x + g->begin * s->x_block + first * c->dilate[0] * s->x_row,
+                           .from = p->from,
+                           .blocks = g->end - g->begin,
                            .rows = end - first,
                            .taps = c->kernel[1],
                            .x_block = s->x_block,
                            .x_row = c->dilate[0] * s->x_row,
                            .x_tap = c->dilate[1] * j->inner,
                            .x_pixel = c->stride[1] * j->inner,
-                           .w = c->w + block * c->blocks * w_all + first * w_row,
+                           .w = c->w + (g->block * c->blocks + g->begin) * w_all + first * w_row,
                            .w_skip = w_all - (end - first) * w_row,
                            .w_block = c->blocks * w_all,
-                           .bias = bias,
-                           .out_a = c->y + at_a,
-                           .out_b = c->y + at_b,
-                           .add_a = c->add ? c->add + at_a : NULL,
-                           .add_b = c->add ? c->add + at_b : NULL,
-                           .y_block = j->height * j->width * LANES,
-                           .finish = &c->finish};
-    layout_tile_table[j->source][vectors - 1][half](&t);
+                           .bias = g->bias,
+                           .y = c->y + g->block * plane,
+                           .add = add ? add + g->block * plane : NULL,
+                           .to = p->to,
+                           .y_block = plane,
+                           .finish = g->end == c->blocks ? &c->finish : &as_it_is};
+    j->tiles[g->vectors - 1][p->size](&t);
 }
 
-/* `count` neighbouring pixels of a row, at most 2 * LAYOUT_HALF. */
-static void run_pixels(const job *j, const strip *s, place at, int64_t count, int64_t block, int64_t vectors,
-                       const float *bias)
+/* ---- pixels in two runs ------------------------------------------------------------------------------------------ */
+
+/* Two runs of `run` pixels. */
+static void run_runs(const job *j, const strip *s, const place *a, const place *b, int64_t run, const group *g)
 {
-    const int64_t half = up(count, 2);
+    run_tile(j, s,
+             &(pixels){.size = run,
+                       .first = *a,
+                       .last = *b,
+                       .from = {source_of(j, s, a), source_of(j, s, b)},
+                       .to = {result_of(j, a), result_of(j, b)}},
+             g);
+}
+
+/* `count` neighbouring pixels of a row, at most LAYOUT_PIXELS. */
+static void run_neighbours(const job *j, const strip *s, place at, int64_t count, const group *g)
+{
+    const int64_t run = up(count, 2);
     place b = at;
-    b.x += count - half;
-    run_halves(j, s, &at, &b, half, block, vectors, bias);
+    b.x += count - run;
+    run_runs(j, s, &at, &b, run, g);
 }
 
-static void run_row(const job *j, const strip *s, place at, int64_t block, int64_t vectors, const float *bias)
+static void run_row(const job *j, const strip *s, place at, const group *g)
 {
-    const int64_t tiles = up(j->width, 2 * LAYOUT_HALF);
+    const int64_t tiles = up(j->width, LAYOUT_PIXELS);
     for (int64_t i = 0; i < tiles; i++) {
         const int64_t from = i * j->width / tiles, to = (i + 1) * j->width / tiles;
         at.x = from;
-        run_pixels(j, s, at, to - from, block, vectors, bias);
+        run_neighbours(j, s, at, to - from, g);
     }
 }
 
-/* Rows of at most LAYOUT_HALF pixels are taken in pairs, over the rows of all images of the strip. */
-static void run_short_rows(const job *j, const strip *s, int64_t block, int64_t vectors, const float *bias)
+/* Rows of at most LAYOUT_RUN pixels are taken in pairs, over the rows of all images of the strip. */
+static void run_short_rows(const job *j, const strip *s, const group *g)
 {
     const int64_t total = s->images * s->rows;
     for (int64_t r = 0; r < total; r += 2) {
@@ -237,27 +265,87 @@ static void run_short_rows(const job *j, const strip *s, int64_t block, int64_t 
         const place a = {s->n + r / s->rows, s->row + r % s->rows, 0};
         const place b = {s->n + next / s->rows, s->row + next % s->rows, 0};
         if (next < total)
-            run_halves(j, s, &a, &b, j->width, block, vectors, bias);
+            run_runs(j, s, &a, &b, j->width, g);
         else
-            run_pixels(j, s, a, j->width, block, vectors, bias);
+            run_neighbours(j, s, a, j->width, g);
     }
 }
 
-static void run_job(const job *j, const strip *s, int64_t group)
+static void run_rows(const job *j, const strip *s, const group *g)
 {
-    const layout_conv *c = j->c;
-    const int64_t block = group * LAYOUT_VECTORS, vectors = least(LAYOUT_VECTORS, c->out_blocks - block);
-    float bias[LAYOUT_VECTORS * LANES] = {0};
-    if (c->bias)
-        memcpy(bias, c->bias + block * LANES,
-               (size_t)least(vectors * LANES, c->channels - block * LANES) * sizeof *bias);
-    if (j->width <= LAYOUT_HALF) {
-        run_short_rows(j, s, block, vectors, bias);
+    if (j->width <= LAYOUT_RUN) {
+        run_short_rows(j, s, g);
         return;
     }
     for (int64_t i = 0; i < s->images; i++)
         for (int64_t r = 0; r < s->rows; r++)
-            run_row(j, s, (place){s->n + i, s->row + r, 0}, block, vectors, bias);
+            run_row(j, s, (place){s->n + i, s->row + r, 0}, g);
+}
+
+/* ---- pixels one by one ------------------------------------------------------------------------------------------- */
+
+/* The next `count` pixels of the strip, from `at` on; `at` moves behind them. */
+static void take_pixels(const job *j, const strip *s, place *at, int64_t count, pixels *p)
+{
+    const int64_t step = j->c->stride[1] * j->inner;
+    int64_t from = source_of(j, s, at), to = result_of(j, at);
+    p->size = count, p->first = *at;
+    for (int64_t i = 0; i < count; i++, from += step, to += LANES) {
+        p->from[i] = from, p->to[i] = to, p->last = *at;
+        if (++at->x < j->width)
+            continue;
+        at->x = 0;
+        if (++at->y == s->row + s->rows)
+            at->y = s->row, at->n++;
+        from = source_of(j, s, at) - step, to = result_of(j, at) - LANES;
+    }
+}
+
+/* While tile `tile` of `tiles` is computed, its share of the weights that the next slice or group needs comes into the
+ * second-level cache: the first tile of a slice would wait for them.  Inline, as gcc drops calls of a function that only
+ * prefetches. */
+CONV_INLINE void fetch_weights(const job *j, const group *g, int64_t tile, int64_t tiles)
+{
+    const layout_conv *c = j->c;
+    const bool same = g->end < c->blocks; /* output blocks */
+    const int64_t block = same ? g->block : g->block + LAYOUT_VECTORS, begin = same ? g->end : 0;
+    const int64_t step = c->kernel[0] * c->kernel[1] * j->inner * LANES, line = 64 / sizeof *c->w;
+    const int64_t lines = least(up(c->blocks, j->slices), c->blocks - begin) * step / line;
+    for (int64_t b = block; b < least(block + LAYOUT_VECTORS, c->out_blocks); b++)
+        for (int64_t i = tile * lines / tiles; i < (tile + 1) * lines / tiles; i++)
+            __builtin_prefetch(c->w + (b * c->blocks + begin) * step + i * line, 0, 2);
+}
+
+/* All pixels of the strip are one list, split evenly: a tile with few pixels would wait for its sums. */
+static void run_list(const job *j, const strip *s, const group *g)
+{
+    const int64_t total = s->images * s->rows * j->width, tiles = up(total, LAYOUT_PIXELS);
+    place at = {s->n, s->row, 0};
+    for (int64_t i = 0; i < tiles; i++) {
+        pixels p;
+        fetch_weights(j, g, i, tiles);
+        take_pixels(j, s, &at, (i + 1) * total / tiles - i * total / tiles, &p);
+        run_tile(j, s, &p, g);
+    }
+}
+
+static void run_job(const job *j, const strip *s, int64_t number)
+{
+    const layout_conv *c = j->c;
+    const int64_t block = number * LAYOUT_VECTORS;
+    group g = {.block = block, .vectors = least(LAYOUT_VECTORS, c->out_blocks - block)};
+    if (c->bias)
+        memcpy(g.bias, c->bias + block * LANES,
+               (size_t)least(g.vectors * LANES, c->channels - block * LANES) * sizeof *g.bias);
+    for (int64_t i = 0; i < j->slices; i++) {
+        g.begin = i * c->blocks / j->slices, g.end = (i + 1) * c->blocks / j->slices;
+        if (i)
+            memset(g.bias, 0, sizeof g.bias);
+        if (LAYOUT_RUN > 1)
+            run_rows(j, s, &g);
+        else
+            run_list(j, s, &g);
+    }
 }
 
 /* ---- strips ------------------------------------------------------------------------------------------------------ */

@@ -7,101 +7,121 @@
 
 #define UNROLL _Pragma("GCC unroll 32")
 
-/* The products of one input channel and tap. */
-CONV_INLINE void tile_step(const int half, const int vectors, const int64_t pixel, const float *a, const float *b,
-                           const float *w, int64_t w_block, vfloat *sum)
+/* The products of one input channel and tap; pixel: floats between the sources of neighbouring results. */
+CONV_INLINE void tile_step(const int runs, const int run, const int vectors, const int64_t pixel, const float *const *x,
+                           int64_t at, const float *w, int64_t w_block, vfloat *sum)
 {
     const vfloat w0 = vector_load(w), w1 = vectors > 1 ? vector_load(w + w_block) : w0;
-    UNROLL for (int p = 0; p < 2 * half; p++) {
-        const vfloat x = vector_all(p < half ? a[p * pixel] : b[(p - half) * pixel]);
-        sum[p * vectors] += x * w0;
+    UNROLL for (int p = 0; p < runs * run; p++)
+    {
+        const vfloat value = vector_all(x[p / run][at + p % run * pixel]);
+        sum[p * vectors] += value * w0;
         if (vectors > 1)
-            sum[p * vectors + 1] += x * w1;
+            sum[p * vectors + 1] += value * w1;
     }
 }
 
-CONV_INLINE void finish_tile(const int half, const int vectors, const layout_tile *t, vfloat *sum)
+/* Where the i-th sum of a tile is, from the first pixel of its run on. */
+CONV_INLINE int64_t place_of(const int run, const int vectors, const layout_tile *t, int i)
 {
-    float *out[2] = {t->out_a, t->out_b};
-    const float *add[2] = {t->add_a, t->add_b};
-    if (t->add_a)
-        UNROLL for (int i = 0; i < 2 * half * vectors; i++)
-            sum[i] += vector_load(add[i / vectors / half] + i / vectors % half * LANES + i % vectors * t->y_block);
+    return i / vectors % run * LANES + i % vectors * t->y_block;
+}
+
+CONV_INLINE void finish_tile(const int run, const int vectors, const int sums, const layout_tile *t, vfloat *sum)
+{
+    float *y[LAYOUT_RUNS];
+    UNROLL for (int r = 0; r < sums / vectors / run; r++) y[r] = t->y + t->to[r];
+    if (t->add) {
+        const float *add[LAYOUT_RUNS];
+        UNROLL for (int r = 0; r < sums / vectors / run; r++) add[r] = t->add + t->to[r];
+        UNROLL for (int i = 0; i < sums; i++) sum[i] +=
+            vector_load(add[i / vectors / run] + place_of(run, vectors, t, i));
+    }
     if (t->finish->limits) {
         const vfloat low = vector_all(t->finish->low), high = vector_all(t->finish->high);
-        UNROLL for (int i = 0; i < 2 * half * vectors; i++)
-            sum[i] = layout_min(high, vector_max(low, sum[i]));
+        UNROLL for (int i = 0; i < sums; i++) sum[i] = layout_min(high, vector_max(low, sum[i]));
     }
-    UNROLL for (int i = 0; i < 2 * half * vectors; i++)
-        vector_store(out[i / vectors / half] + i / vectors % half * LANES + i % vectors * t->y_block, sum[i]);
+    UNROLL for (int i = 0; i < sums; i++) vector_store(y[i / vectors / run] + place_of(run, vectors, t, i), sum[i]);
 }
 
 /* Prefetches the cache lines of the addend and of the result. */
-CONV_INLINE void fetch_tile(const int half, const int vectors, const layout_tile *t)
+CONV_INLINE void fetch_tile(const int run, const int vectors, const int sums, const layout_tile *t)
 {
-    UNROLL for (int i = 0; i < 2 * half * vectors; i++) {
-        const int64_t at = i / vectors % half * LANES + i % vectors * t->y_block;
-        __builtin_prefetch((i / vectors < half ? t->add_a : t->add_b) + at, 0, 2);
-        __builtin_prefetch((i / vectors < half ? t->out_a : t->out_b) + at, 1, 2);
+    UNROLL for (int i = 0; i < sums; i++)
+    {
+        const int64_t at = t->to[i / vectors / run];
+        __builtin_prefetch(t->add + at + place_of(run, vectors, t, i), 0, 2);
+        __builtin_prefetch(t->y + at + place_of(run, vectors, t, i), 1, 2);
     }
 }
 
-/* pixel: floats between the sources of neighbouring results; inner: channels of an input block. */
-CONV_INLINE void run_tile(const int half, const int vectors, const int inner, const int64_t pixel, const layout_tile *t)
+/* inner: channels of an input block. */
+CONV_INLINE void run_tile(const int runs, const int run, const int vectors, const int inner, const int64_t pixel,
+                          const layout_tile *t)
 {
-    vfloat sum[2 * LAYOUT_HALF * LAYOUT_VECTORS];
-    if (t->add_a)
-        fetch_tile(half, vectors, t);
-    UNROLL for (int i = 0; i < 2 * half * vectors; i++)
-        sum[i] = vector_load(t->bias + i % vectors * LANES);
-    const float *w = t->w, *a_block = t->a, *b_block = t->b;
+    vfloat sum[LAYOUT_PIXELS * LAYOUT_VECTORS];
+    const float *x[LAYOUT_RUNS];
+    const int sums = runs * run * vectors;
+    if (t->add)
+        fetch_tile(run, vectors, sums, t);
+    UNROLL for (int i = 0; i < sums; i++) sum[i] = vector_load(t->bias + i % vectors * LANES);
+    UNROLL for (int i = 0; i < runs; i++) x[i] = t->x + t->from[i];
+    const float *w = t->w;
     const int64_t w_block = t->w_block, taps = t->taps, x_tap = t->x_tap;
-    for (int64_t k = 0; k < t->blocks; k++, a_block += t->x_block, b_block += t->x_block, w += t->w_skip) {
-        const float *a_row = a_block, *b_row = b_block;
-        for (int64_t r = 0; r < t->rows; r++, a_row += t->x_row, b_row += t->x_row) {
-            const float *a = a_row, *b = b_row;
-            for (int64_t tap = 0; tap < taps; tap++, a += x_tap, b += x_tap) {
+    for (int64_t k = 0; k < t->blocks; k++, w += t->w_skip) {
+        int64_t row = k * t->x_block;
+        if (LAYOUT_RUN == 1) /* the next input block is too far away for the prefetcher of the CPU */
+            UNROLL for (int i = 0; i < runs; i++) __builtin_prefetch(x[i] + row + t->x_block, 0, 3);
+        for (int64_t r = 0; r < t->rows; r++, row += t->x_row) {
+            const float *here[LAYOUT_RUNS];
+            UNROLL for (int i = 0; i < runs; i++) here[i] = x[i] + row;
+            for (int64_t tap = 0; tap < taps; tap++) {
                 _Pragma("GCC unroll 4") for (int c = 0; c < inner; c++)
-                    tile_step(half, vectors, pixel, a + c, b + c, w + c * LANES, w_block, sum);
+                    tile_step(runs, run, vectors, pixel, here, c, w + c * LANES, w_block, sum);
+                UNROLL for (int i = 0; i < runs; i++) here[i] += x_tap;
                 w += inner * LANES;
             }
         }
     }
-    finish_tile(half, vectors, t, sum);
+    finish_tile(run, vectors, sums, t, sum);
 }
 
-#define TILE(name, inner, pixel, half, vectors) \
-    static void name##_##half##_##vectors(const layout_tile *t) { run_tile(half, vectors, inner, pixel, t); }
-#define TILES_2(name, inner, pixel, half) TILE(name, inner, pixel, half, 1) TILE(name, inner, pixel, half, 2)
-#if LAYOUT_HALF == 7
-#define TILES(name, inner, pixel) \
+#define TILE(name, inner, pixel, size, vectors) \
+    static void name##_##size##_##vectors(const layout_tile *t) \
+    { \
+        run_tile(LAYOUT_RUN > 1 ? LAYOUT_RUNS : size, LAYOUT_RUN > 1 ? size : 1, vectors, inner, pixel, t); \
+    }
+#define TILES_2(name, inner, pixel, size) TILE(name, inner, pixel, size, 1) TILE(name, inner, pixel, size, 2)
+#define TILES_6(name, inner, pixel) \
     TILES_2(name, inner, pixel, 1) \
-    TILES_2(name, inner, pixel, 2) TILES_2(name, inner, pixel, 3) TILES_2(name, inner, pixel, 4) \
-        TILES_2(name, inner, pixel, 5) TILES_2(name, inner, pixel, 6) TILES_2(name, inner, pixel, 7)
-#define HALVES(name, v) \
-    { \
-        NULL, name##_1_##v, name##_2_##v, name##_3_##v, name##_4_##v, name##_5_##v, name##_6_##v, name##_7_##v \
-    }
+    TILES_2(name, inner, pixel, 2) \
+    TILES_2(name, inner, pixel, 3) TILES_2(name, inner, pixel, 4) TILES_2(name, inner, pixel, 5) \
+        TILES_2(name, inner, pixel, 6)
+#define SIZES_6(name, v) NULL, name##_1_##v, name##_2_##v, name##_3_##v, name##_4_##v, name##_5_##v, name##_6_##v
+
+#if LAYOUT_RUN > 1
+#define TILES(name, inner, pixel) TILES_6(name, inner, pixel) TILES_2(name, inner, pixel, 7)
+#define SIZES(name, v) SIZES_6(name, v), name##_7_##v
 #else
-#define TILES(name, inner, pixel) \
-    TILES_2(name, inner, pixel, 1) TILES_2(name, inner, pixel, 2) TILES_2(name, inner, pixel, 3)
-#define HALVES(name, v) \
-    { \
-        NULL, name##_1_##v, name##_2_##v, name##_3_##v \
-    }
+#define TILES TILES_6
+#define SIZES SIZES_6
 #endif
 
+#define STRIDE(name) \
+    { \
+        {SIZES(name, 1)}, {SIZES(name, 2)}, \
+    }
+
 TILES(blocked_1, LANES, LANES)
+TILES(plain_1, 1, 1)
+#if LAYOUT_STRIDES > 1
 TILES(blocked_2, LANES, 2 * LANES)
 TILES(blocked_any, LANES, t->x_pixel)
-TILES(plain_1, 1, 1)
 TILES(plain_2, 1, 2)
 TILES(plain_any, 1, t->x_pixel)
-
-#define ROW(name) \
-    { \
-        HALVES(name, 1), HALVES(name, 2) \
-    }
-const layout_tile_fn layout_tile_table[LAYOUT_SOURCES][LAYOUT_VECTORS][LAYOUT_HALF + 1] = {
-    ROW(blocked_1), ROW(blocked_2), ROW(blocked_any), ROW(plain_1), ROW(plain_2), ROW(plain_any),
-};
+const layout_tile_fn layout_tile_table[2][LAYOUT_STRIDES][LAYOUT_VECTORS][LAYOUT_SIZES + 1] = {
+    {STRIDE(blocked_1), STRIDE(blocked_2), STRIDE(blocked_any)}, {STRIDE(plain_1), STRIDE(plain_2), STRIDE(plain_any)}};
+#else
+const layout_tile_fn layout_tile_table[2][LAYOUT_STRIDES][LAYOUT_VECTORS][LAYOUT_SIZES + 1] = {{STRIDE(blocked_1)},
+                                                                                               {STRIDE(plain_1)}};
+#endif

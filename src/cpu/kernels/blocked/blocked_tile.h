@@ -3,9 +3,11 @@
  *     data   (N, C / B, H, W, B)       B channels of a pixel are neighbours, B = floats of a vector
  *     weight (O / B, C / B, KH, KW, B of C, B of O)
  *
- * A tile of 2 * half pixels x `vectors` output blocks stays in registers while the sum over input blocks, taps and the
- * channels of a block runs: one multiply-add per register and step; the source is broadcast, the weight is a
- * vector.  The halves are two runs of neighbouring pixels: of two short rows, or of one row (then they may overlap).
+ * A tile of some pixels x `vectors` output blocks stays in registers while the sum over input blocks, taps and the
+ * channels of a block runs: one multiply-add per register and step; the source is broadcast, the weight is a vector.
+ * With 32 registers the pixels are two runs of up to 7 neighbours: of two short rows, or of one row (then they may
+ * overlap).  With 16 registers there are only 6 pixels; each has an address of its own, so that a tile goes on in the
+ * next row or image and computes no pixel twice.
  * The sums begin with the bias; a second array is added, the result clipped and stored from the registers.
  *
  * Unblocked data (few channels, the first layer) is read in the same way: blocks of one channel.
@@ -19,11 +21,17 @@
 #include "cpu/kernels/conv/conv_vector.h"
 
 #if MX_VECTOR_REGISTERS == 32
-#define LAYOUT_HALF 7 /* most pixels per half, with two output blocks */
+#define LAYOUT_RUNS 2 /* most runs of neighbouring pixels in a tile, and ... */
+#define LAYOUT_RUN 7  /* ... pixels in a run */
+#define LAYOUT_STRIDES 3
 #else
-#define LAYOUT_HALF 3
+#define LAYOUT_RUNS 6
+#define LAYOUT_RUN 1
+#define LAYOUT_STRIDES 1 /* no pixel has a neighbour */
 #endif
-#define LAYOUT_VECTORS 2 /* output blocks of a tile */
+#define LAYOUT_PIXELS (LAYOUT_RUNS * LAYOUT_RUN)                 /* most of a tile */
+#define LAYOUT_SIZES (LAYOUT_RUN > 1 ? LAYOUT_RUN : LAYOUT_RUNS) /* of tiles: pixels of both runs, or runs */
+#define LAYOUT_VECTORS 2                                         /* output blocks of a tile */
 
 /* How finished sums become results. */
 typedef struct layout_finish {
@@ -32,7 +40,8 @@ typedef struct layout_finish {
 } layout_finish;
 
 typedef struct layout_tile {
-    const float *a, *b;                     /* source of the first tap of the first pixel of each half */
+    const float *x;                         /* source of the first tap; ... */
+    const int64_t *from;                    /* ... floats from there to the first pixel of each run */
     int64_t blocks;                         /* input blocks */
     int64_t rows, taps;                     /* of the kernel: lines, and taps along a line */
     int64_t x_block, x_row, x_tap, x_pixel; /* strides of the source in floats; x_pixel: between output pixels */
@@ -40,27 +49,18 @@ typedef struct layout_tile {
     int64_t w_skip;                         /* floats to skip for omitted kernel rows, per input block */
     int64_t w_block;                        /* to the next output block */
     const float *bias;                      /* (vectors * LANES) */
-    float *out_a, *out_b;                   /* of the first output block */
-    const float *add_a, *add_b;             /* added to the sums; NULL: nothing */
+    float *y;                               /* result of the first output block; ... */
+    const float *add;                       /* ... what is added to it, NULL: nothing; ... */
+    const int64_t *to;                      /* ... floats from there to the first pixel of each run */
     int64_t y_block;                        /* to the next output block, in result and addend */
     const layout_finish *finish;
 } layout_tile;
 
 typedef void (*layout_tile_fn)(const layout_tile *t);
 
-/* Sources with a separate instance: floats between the pixels of neighbouring results. */
-enum {
-    LAYOUT_BLOCKED_1,
-    LAYOUT_BLOCKED_2,
-    LAYOUT_BLOCKED_ANY,
-    LAYOUT_PLAIN_1,
-    LAYOUT_PLAIN_2,
-    LAYOUT_PLAIN_ANY,
-    LAYOUT_SOURCES
-};
-
+/* Instances: [unblocked source][stride 1, 2, any][vectors - 1][size]; there is none of size 0. */
 #define layout_tile_table MX_LEVEL_NAME(layout_tile_table)
-extern const layout_tile_fn layout_tile_table[LAYOUT_SOURCES][LAYOUT_VECTORS][LAYOUT_HALF + 1]; /* [half 0]: NULL */
+extern const layout_tile_fn layout_tile_table[2][LAYOUT_STRIDES][LAYOUT_VECTORS][LAYOUT_SIZES + 1];
 
 /* a < b ? a : b in every lane; b where one of them is NaN. */
 CONV_INLINE vfloat layout_min(vfloat a, vfloat b)

@@ -116,12 +116,14 @@ static void multiply(const layout_conv *c, int64_t tiles, int64_t vectors, const
 {
     static const float none[LAYOUT_VECTORS * LANES];
     static const layout_finish as_it_is;
-    const int64_t runs = up(tiles, 2 * LAYOUT_HALF);
-    for (int64_t i = 0; i < runs; i++) {
-        const int64_t from = i * tiles / runs, count = (i + 1) * tiles / runs - from, half = up(count, 2);
-        const int64_t second = from + count - half;
-        const layout_tile t = {.a = v + from * LANES,
-                               .b = v + second * LANES,
+    const int64_t parts = up(tiles, LAYOUT_PIXELS);
+    for (int64_t i = 0; i < parts; i++) {
+        const int64_t begin = i * tiles / parts, count = (i + 1) * tiles / parts - begin, run = up(count, LAYOUT_RUNS);
+        int64_t at[LAYOUT_RUNS];
+        for (int64_t r = 0; r < LAYOUT_RUNS; r++)
+            at[r] = least(begin + r * run, begin + count - run) * LANES;
+        const layout_tile t = {.x = v,
+                               .from = at,
                                .blocks = c->blocks,
                                .rows = 1,
                                .taps = 1,
@@ -129,11 +131,11 @@ static void multiply(const layout_conv *c, int64_t tiles, int64_t vectors, const
                                .w = u,
                                .w_block = c->blocks * LANES * LANES,
                                .bias = none,
-                               .out_a = m + from * LANES,
-                               .out_b = m + second * LANES,
+                               .y = m,
+                               .to = at,
                                .y_block = tiles * LANES,
                                .finish = &as_it_is};
-        layout_tile_table[LAYOUT_BLOCKED_1][vectors - 1][half](&t);
+        layout_tile_table[0][0][vectors - 1][LAYOUT_RUN > 1 ? run : count](&t);
     }
 }
 
