@@ -63,6 +63,49 @@ static void test_borders(void **state)
         MX_DIMS(3, 4, 1));
 }
 
+/* Coordinates are one more axis. */
+static void test_coordinates(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *seven = mx_zeros(.shape = MX_DIMS(1, 1, 1, 1, 1, 1, 2)),
+             *eight = mx_zeros(.shape = MX_DIMS(1, 1, 1, 1, 1, 1, 1, 2));
+    accepted(mx_unravel_index(seven, .shape = MX_DIMS(2, 3)), MX_DIMS(2, 1, 1, 1, 1, 1, 1, 2));
+    refused(mx_unravel_index(eight, .shape = MX_DIMS(2, 3)), MX_ERR_SHAPE, "data has 8 axes, at most 7");
+}
+
+static void test_groups(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = mx_ones(.shape = MX_DIMS(2, 4, 3)), *two = mx_ones(.shape = MX_DIMS(2)),
+             *number = mx_ones(.shape = MX_SCALAR_DIMS);
+    accepted(mx_op_group_norm(x, two, two, .num_groups = 2), MX_DIMS(2, 4, 3));
+    refused(mx_op_group_norm(x, number, two, .num_groups = 2), MX_ERR_SHAPE, "gamma has shape (), wanted (2,)");
+    refused(mx_op_group_norm(x, two, number, .num_groups = 2), MX_ERR_SHAPE, "beta has shape (), wanted (2,)");
+}
+
+/* A gradient has the type of its array, whatever the result's. */
+static void test_types_of_gradients(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    for (int log = 0; log < 2; log++) {
+        mx_array *x = mx_cast(mx_arange(.start = 0, .stop = 3), .dtype = MX_FLOAT16), *y = NULL, *first = NULL;
+        mx_attach_grad(x, MX_GRAD_WRITE);
+        mx_record() {
+            y = log ? mx_log_softmax(x, .dtype = MX_FLOAT32) : mx_softmax(x, .dtype = MX_FLOAT32);
+            assert_int_equal(mx_dtype_of(y), MX_FLOAT32);
+            mx_arrays g = mx_grad_of(MX_ARRAYS(y), MX_ARRAYS(x), MX_NO_ARRAYS, true, true);
+            first = g.n ? g.v[0] : NULL;
+        }
+        assert_non_null(first);
+        assert_int_equal(mx_dtype_of(first), MX_FLOAT16);
+        assert_int_equal(mx_backward(y), MX_OK);
+        assert_int_equal(mx_dtype_of(mx_gradient(x)), MX_FLOAT16);
+    }
+}
+
 static void values(mx_array *result, int n, const double *wanted)
 {
     double found[16];
@@ -117,6 +160,7 @@ static void test_calibration(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_broadcasts), cmocka_unit_test(test_borders), cmocka_unit_test(test_several_updates),
+                                       cmocka_unit_test(test_coordinates), cmocka_unit_test(test_groups), cmocka_unit_test(test_types_of_gradients),
                                        cmocka_unit_test(test_calibration)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
