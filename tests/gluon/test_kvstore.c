@@ -146,6 +146,7 @@ static mx_code update_own(void *user, mx_id key, mx_array *pushed, mx_array *sto
 {
     own *o = user;
     assert_string_equal(key.name, "w");
+    assert_false(mx_is_recording()); /* even if the push is in the middle of a recorded step */
     o->calls++;
     return o->refuse ? MX_ERR_CALLBACK : mx_array_set(stored, mx_add(stored, pushed));
 }
