@@ -119,6 +119,24 @@ static void values(mx_array *result, int n, const double *wanted)
 }
 #define VALUES(x, ...) values(x, MX_COUNT(__VA_ARGS__), (const double[]){__VA_ARGS__})
 
+/* Regions and images of 16 bits give what those of 32 bits give. */
+static void test_regions(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *image = mx_reshape(mx_arange(.start = 0, .stop = 16), .shape = MX_DIMS(1, 1, 4, 4)),
+             *region = mx_array_from(MX_DIMS(1, 5), MX_FLOAT32, (float[]){0, 0, 0, 3, 3});
+    for (int type = 0; type < 2; type++) {
+        const mx_dtype dtype = type ? MX_FLOAT16 : MX_FLOAT32;
+        VALUES(mx_roi_pooling(mx_cast(image, .dtype = dtype), mx_cast(region, .dtype = dtype),
+                              .pooled_size = MX_DIMS(2, 2), .spatial_scale = 1),
+               5, 7, 13, 15);
+    }
+    refused(
+        mx_roi_pooling(image, mx_cast(region, .dtype = MX_FLOAT16), .pooled_size = MX_DIMS(2, 2), .spatial_scale = 1),
+        MX_ERR_DTYPE, "rois");
+}
+
 /* Every tensor has its own rate and decay. */
 static void test_several_updates(void **state)
 {
@@ -159,7 +177,7 @@ static void test_calibration(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_broadcasts), cmocka_unit_test(test_borders), cmocka_unit_test(test_several_updates),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_broadcasts), cmocka_unit_test(test_borders), cmocka_unit_test(test_several_updates), cmocka_unit_test(test_regions),
                                        cmocka_unit_test(test_coordinates), cmocka_unit_test(test_groups), cmocka_unit_test(test_types_of_gradients),
                                        cmocka_unit_test(test_calibration)};
     return cmocka_run_group_tests(tests, NULL, NULL);
