@@ -294,8 +294,8 @@ static void conv_without_memory(void **unused)
     static const mx_conv_shape shapes[] = {
         {2, 20, 20, 1, 2, {9, 9}, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
         {2, 20, 20, 1, 2, {9, 9}, {5, 5}, {1, 1}, {2, 2}, {1, 1}, {0, 0}, false},
-        {6, 20, 20, 1, 2, {3, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, false}};
-    pair x = pair_new(2 * 20 * 81, false), y = pair_new(2 * 20 * 81, false), w = pair_new(20 * 20 * 9, false);
+        {6, 128, 128, 1, 2, {3, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, false}};
+    pair x = pair_new(6 * 128 * 9, false), y = pair_new(6 * 128 * 9, false), w = pair_new(128 * 128, false);
     const int64_t live = mx_alloc_get_stats().live_bytes;
     for (int call = 0; call < 9; call++) {
         const mx_conv_shape s = shapes[call % 3];
