@@ -81,8 +81,10 @@ static void test_groups(void **state)
     mx_array *x = mx_ones(.shape = MX_DIMS(2, 4, 3)), *two = mx_ones(.shape = MX_DIMS(2)),
              *number = mx_ones(.shape = MX_SCALAR_DIMS);
     accepted(mx_op_group_norm(x, two, two, .num_groups = 2), MX_DIMS(2, 4, 3));
-    refused(mx_op_group_norm(x, number, two, .num_groups = 2), MX_ERR_SHAPE, "gamma has shape (), wanted (2,)");
-    refused(mx_op_group_norm(x, two, number, .num_groups = 2), MX_ERR_SHAPE, "beta has shape (), wanted (2,)");
+    refused(mx_op_group_norm(x, number, two, .num_groups = 2), MX_ERR_SHAPE,
+            "num_groups is 2, but gamma has shape (), wanted (2,)");
+    refused(mx_op_group_norm(x, two, number, .num_groups = 2), MX_ERR_SHAPE,
+            "num_groups is 2, but beta has shape (), wanted (2,)");
 }
 
 /* A gradient has the type of its array, whatever the result's. */
