@@ -291,10 +291,15 @@ static void conv_infinities(void **unused)
 static void conv_without_memory(void **unused)
 {
     (void)unused;
-    const mx_conv_shape s = {2, 20, 20, 1, 2, {9, 9}, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false};
-    pair x = pair_new(2 * 20 * 81, false), y = pair_new(2 * 20 * 81, false), w = pair_new(20 * 20 * 9, false);
+    static const mx_conv_shape shapes[] = {
+        {2, 20, 20, 1, 2, {9, 9}, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
+        {2, 20, 20, 1, 2, {9, 9}, {5, 5}, {1, 1}, {2, 2}, {1, 1}, {0, 0}, false},
+        {6, 128, 128, 1, 2, {3, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, false}};
+    pair x = pair_new(6 * 128 * 9, false), y = pair_new(6 * 128 * 9, false), w = pair_new(128 * 128, false);
     const int64_t live = mx_alloc_get_stats().live_bytes;
-    for (int direction = 0; direction < 3; direction++)
+    for (int call = 0; call < 9; call++) {
+        const mx_conv_shape s = shapes[call % 3];
+        const int direction = call / 3;
         for (int n = 1, code = MX_ERR_MEMORY; code; n++) {
             mx_alloc_fail_at(n);
             code = direction == 0   ? conv_forward_generic(&s, x.f, w.f, NULL, false, y.f)
@@ -305,6 +310,7 @@ static void conv_without_memory(void **unused)
             assert_int_equal(mx_alloc_get_stats().live_bytes, live);
             mx_error_clear();
         }
+    }
     pair_free(&x), pair_free(&y), pair_free(&w);
 }
 

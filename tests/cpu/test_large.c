@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "gluon/array.h"
+#include "gluon/autograd.h"
 #include "gluon/op.gen.h"
 
 /* Numbers in -1..1 that look random and are the same each time. */
@@ -114,9 +115,31 @@ static void test_short_rows(void **state)
     }
 }
 
+/* The gradient of one element per row, in parts of several rows. */
+static void test_picked(void **state)
+{
+    const int64_t rows = 4001, size = 301;
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = numbers(MX_DIMS(rows, size)), *slope = numbers(MX_DIMS(rows)), *y = NULL;
+    mx_array *at = mx_empty(MX_DIMS(rows), MX_INT64, mx_cpu(0));
+    int64_t *index = mx_array_data(at);
+    for (int64_t i = 0; i < rows; i++)
+        index[i] = i * i % size;
+    mx_attach_grad(x, MX_GRAD_WRITE);
+    mx_record()
+        y = mx_mul(mx_pick(x, at, .axis = 1), slope);
+    assert_non_null(y);
+    assert_int_equal(mx_backward(y), MX_OK);
+    const float *s = mx_array_data(slope);
+    mx_array *gradient = mx_gradient(x);
+    for (int64_t i = 0; i < rows * size; i++)
+        expect(gradient, i, i % size == index[i / size] ? s[i / size] : 0, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_streamed), cmocka_unit_test(test_long_rows),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_streamed), cmocka_unit_test(test_long_rows), cmocka_unit_test(test_picked),
                                        cmocka_unit_test(test_short_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

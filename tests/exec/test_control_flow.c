@@ -728,6 +728,25 @@ static mx_code scale_backward(void *self, mx_custom_run *run)
     return mx_error_code();
 }
 
+/* Whichever allocation of a call fails: the error is about memory, and the next call works. */
+static void without_memory(struct mx_custom_args args, bool symbolic)
+{
+    MX_SCOPE;
+    mx_array *x = symbolic ? mx_variable("x") : mx_ones(.shape = MX_DIMS(2)), *w = symbolic ? mx_variable("w") : x,
+             *count = symbolic ? mx_variable("c") : mx_zeros(.shape = MX_DIMS(1));
+    args.n_in = 3, args.in = (mx_array *const[]){x, w, count};
+    bool failed = true;
+    for (int n = 1; failed; n++) {
+        mx_alloc_fail_at(n);
+        const mx_arrays out = mx_custom(&args);
+        mx_alloc_fail_at(0);
+        failed = mx_error_code() != MX_OK;
+        assert_int_equal(out.n > 0, !failed);
+        assert_true(!failed || mx_error_code() == MX_ERR_MEMORY);
+        mx_error_clear();
+    }
+}
+
 static void test_custom(void **state)
 {
     (void)state;
@@ -754,6 +773,8 @@ static void test_custom(void **state)
                  *w = mx_array_from(MX_DIMS(2), MX_FLOAT32, (float[]){5, 7}), *count = mx_zeros(.shape = MX_DIMS(1));
         struct mx_custom_args args = {.op_type = "test_scale", .n_options = 1, .keys = &key, .values = &value};
         args.n_in = 3, args.in = (mx_array *const[]){x, w, count};
+        for (int symbolic = 0; symbolic < 2; symbolic++)
+            without_memory(args, symbolic);
         mx_attach_grad(x, MX_GRAD_WRITE);
         mx_arrays out = {0};
         mx_record()

@@ -214,6 +214,25 @@ static void test_optimized(void **state)
     assert_int_equal(mx_alloc_get_stats().live_blocks, live);
 }
 
+static void test_backward_leaks_nothing(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_symbol *s = mx_symbol_of(MX_ARRAYS(mx_exp(mx_variable("x"))));
+    mx_executor *e = mx_bind(
+        s, mx_cpu(0),
+        &(struct mx_bindings){.arguments = MX_ARRAYS(mx_array_scalar(0)), .gradients = MX_ARRAYS(mx_array_scalar(0))});
+    assert_ok();
+    int64_t live = 0;
+    for (int i = 0; i < 6; i++)
+        mx_scoped() {
+            live = i == 3 ? mx_alloc_get_stats().live_blocks : live;
+            mx_executor_forward(e, true);
+            assert_int_equal(mx_executor_backward(e, MX_NO_ARRAYS), MX_OK);
+        }
+    assert_int_equal(mx_alloc_get_stats().live_blocks, live);
+}
+
 /* Only operators between an argument with a gradient and a result appear as backward nodes. */
 static void test_text_of_gradients(void **state)
 {
@@ -242,6 +261,7 @@ int main(void)
         cmocka_unit_test_teardown(test_monitor_and_eval, clean),
         cmocka_unit_test_teardown(test_optimized, clean),
         cmocka_unit_test_teardown(test_text_of_gradients, clean),
+        cmocka_unit_test_teardown(test_backward_leaks_nothing, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

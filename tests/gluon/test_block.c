@@ -116,6 +116,21 @@ static void test_unknown_shape_without_deferral(void **state)
     check_shape(mx_parameter_data(p, (mx_context){0}), MX_DIMS(2, 3));
 }
 
+static void test_storage_of_parameters(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    for (int value = -1; value <= MX_CSR + 1; value++) {
+        const bool known = value >= 0 && value <= MX_CSR;
+        assert_true(!mx_parameter_new("p", .shape = MX_DIMS(2, 3), .stype = (mx_stype)value) == !known);
+        if (!known)
+            check_error(MX_ERR_ARGUMENT, "parameter p", "storage type");
+        assert_true(!mx_parameter_new("p", .shape = MX_DIMS(2, 3), .grad_stype = (mx_stype)value) == !known);
+        if (!known)
+            check_error(MX_ERR_ARGUMENT, "parameter p", "storage type");
+    }
+}
+
 /* A user's hybrid block infers the shape of its own parameter, an imperative one cannot. */
 static mx_array *scaled(mx_block *self, mx_arrays in)
 {
@@ -657,7 +672,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_collect), cmocka_unit_test(test_children), cmocka_unit_test(test_deferred),
-        cmocka_unit_test(test_unknown_shape_without_deferral), cmocka_unit_test(test_user_parameter), cmocka_unit_test(test_set_data), cmocka_unit_test(test_refused_data), cmocka_unit_test(test_saving_leaks_nothing),
+        cmocka_unit_test(test_unknown_shape_without_deferral), cmocka_unit_test(test_user_parameter), cmocka_unit_test(test_storage_of_parameters), cmocka_unit_test(test_set_data), cmocka_unit_test(test_refused_data), cmocka_unit_test(test_saving_leaks_nothing),
         cmocka_unit_test(test_initialize_again), cmocka_unit_test(test_grad_req), cmocka_unit_test(test_contexts), cmocka_unit_test(test_cast),
         cmocka_unit_test(test_cast_batch_norm), cmocka_unit_test(test_hooks), cmocka_unit_test(test_many_hooks), cmocka_unit_test(test_apply), cmocka_unit_test(test_user_blocks),
         cmocka_unit_test(test_text), cmocka_unit_test(test_summary), cmocka_unit_test(test_missing_inputs),

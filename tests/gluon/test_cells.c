@@ -86,6 +86,20 @@ static void test_unroll(void **state)
 }
 
 /* Two cells equal the bidirectional layer. */
+/* Inputs and outputs dropped, but no states: the cell inside unrolls itself. */
+static void test_variational(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_block *cell = started(mx_variational_dropout_cell(mx_lstm_cell(H), .drop_inputs = 0.3, .drop_outputs = 0.2));
+    mx_array *x = check_array(MX_DIMS(T, N, C), 1);
+    check_unroll(cell, x);
+    assert_null(mx_cell_unroll(cell, x, .layout = "NC").output);
+    check_error(MX_ERR_ARGUMENT, "layout='NC'");
+    assert_null(mx_cell_unroll(cell, x, .layout = "TNC", .length = T + 1).output);
+    check_error(MX_ERR_ARGUMENT, "length is 5");
+}
+
 static void test_both_directions(void **state)
 {
     (void)state;
@@ -296,7 +310,7 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unroll),        cmocka_unit_test(test_both_directions),
+        cmocka_unit_test(test_unroll), cmocka_unit_test(test_variational),        cmocka_unit_test(test_both_directions),
         cmocka_unit_test(test_valid_length),  cmocka_unit_test(test_training),
         cmocka_unit_test(test_names),         cmocka_unit_test(test_text),
         cmocka_unit_test(test_mistakes),      cmocka_unit_test(test_no_memory),

@@ -146,6 +146,7 @@ static mx_code update_own(void *user, mx_id key, mx_array *pushed, mx_array *sto
 {
     own *o = user;
     assert_string_equal(key.name, "w");
+    assert_false(mx_is_recording()); /* even if the push is in the middle of a recorded step */
     o->calls++;
     return o->refuse ? MX_ERR_CALLBACK : mx_array_set(stored, mx_add(stored, pushed));
 }
@@ -264,7 +265,7 @@ static void ignored_variables_are_named(void **state)
     assert_int_equal(status, 0);
     const char *named = strstr(text, "ignored: MXNET_KVSTORE_USETREE;");
     assert_non_null(named);
-    assert_null(strstr(named + 1, "USETREE"));
+    assert_null(strstr(named + 9, "ignored: "));
 }
 
 static void nothing_leaks_when_memory_runs_out(void **state)

@@ -380,6 +380,26 @@ static const layer_case cases[] = {
     {"Cast", "dtype=float64", D(3, 5), D(3, 5), identity, .k = {0}},
 };
 
+/* Another axis of channels is the same layer between two exchanges of axes. */
+static void test_axis_of_instance_norm(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = check_array(MX_DIMS(2, 3, 4, 5), 1), *found[2];
+    for (int last = 0; last < 2; last++) {
+        mx_block *block = last ? mx_instance_norm(.axis = 3, .scale = true) : mx_instance_norm(.scale = true);
+        mx_initialize(block, NULL, mx_cpu(0));
+        mx_array *in = last ? x : mx_swapaxes(x, .dim1 = 1, .dim2 = 3);
+        mx_call(block, in);
+        for (int i = 0; i < 2; i++)
+            mx_parameter_set_data(mx_params_at(mx_block_params(block), i), check_array(MX_DIMS(5), 7 + i));
+        found[last] = mx_call(block, in);
+        check_no_error();
+    }
+    found[0] = mx_swapaxes(found[0], .dim1 = 1, .dim2 = 3);
+    check_near(found[1], MX_DIMS(2, 3, 4, 5), check_values(found[0]), 1e-6);
+}
+
 /* ---- running them ---------------------------------------------------------------------------------------------------------------- */
 
 static const double *copied(
@@ -681,6 +701,7 @@ static void test_recurrent_states(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_axis_of_instance_norm),
         cmocka_unit_test(test_every_class_has_a_case), cmocka_unit_test(test_every_case), cmocka_unit_test(test_recurrent_states),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_running_statistics), cmocka_unit_test(test_layers_of_no_size), cmocka_unit_test(test_bad_options), cmocka_unit_test(test_wrong_inputs),

@@ -33,6 +33,19 @@ static void add_params(char *text, mx_block *block)
 
 static mx_array *pass(mx_block *self, mx_arrays in) { return (void)self, in.v[0]; }
 
+/* A scope that was left is not left again. */
+static void left_twice(char *text)
+{
+    mx_naming first = mx_naming_enter(mx_block_new("Outer", pass, .prefix = "outer_"));
+    mx_naming_leave(&first);
+    mx_naming second = mx_naming_enter(mx_block_new("Inner", pass, .prefix = "inner_"));
+    mx_naming_leave(&first);
+    add_params(text, mx_dense(2));
+    mx_naming_leave(&second);
+    mx_naming_leave(NULL);
+    add_params(text, mx_dense(2));
+}
+
 static void dense(char *text)
 {
     add_params(text, mx_dense(2));
@@ -205,6 +218,7 @@ static void own_parameter(char *text)
 }
 
 static const scenario scenarios[] = {
+    {"left twice", left_twice, "inner_dense0_weight inner_dense0_bias dense0_weight dense0_bias"},
     {"Dense", dense, "dense0_weight dense0_bias dense1_weight dense1_bias"},
     {"Sequential with its scope", scoped_sequential,
      "sequential0_dense0_weight sequential0_dense0_bias sequential0_dense1_weight sequential0_dense1_bias"},

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "gluon/nn.gen.h"
 #include "gluon/op.gen.h"
+#include "gluon/train/learning.h"
 
 static void assert_error(mx_code code, const char *part)
 {
@@ -299,6 +300,17 @@ static void nothing_leaks_when_memory_runs_out(void **state)
     }
 }
 
+static void too_many_states_are_refused(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = filled(1, MX_FLOAT32), *six[] = {x, x, x, x, x, x}; /* a master and four states are possible */
+    assert_null(mx_optimizer_state_given(mx_id_number(1), (mx_arrays){six, 6}));
+    assert_error(MX_ERR_ARGUMENT, "6 arrays, at most 5");
+    assert_non_null(mx_optimizer_state_given(mx_id_number(1), (mx_arrays){six, 5}));
+    assert_fine();
+}
+
 /* What saving needs is given back. */
 static void saving_leaks_nothing(void **state)
 {
@@ -332,6 +344,7 @@ int main(void)
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(nothing_leaks_when_memory_runs_out),
         cmocka_unit_test(saving_leaks_nothing),
+        cmocka_unit_test(too_many_states_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -280,6 +280,15 @@ static void test_inference(void **state)
     /* Not enough. */
     assert_null(mx_symbol_infer(net, NULL));
     assert_fails(MX_ERR_SHAPE, "data (?)");
+    mx_array *open[10]; /* of unknown shapes the first eight are named */
+    for (int i = 0; i < 10; i++)
+        open[i] = mx_variable("open");
+    assert_null(mx_symbol_infer(mx_symbol_of(MX_ARRAYS(mx_add_n(((mx_arrays){open, 10})))), NULL));
+    int named = 0;
+    for (const char *at = mx_error_message(); (at = strstr(at, "open (?)")); at++)
+        named++;
+    assert_int_equal(named, 8);
+    mx_error_clear();
     r = mx_symbol_infer(net, &(struct mx_known){.partial = true});
     assert_true(r && !r->complete);
     assert_int_equal(r->arguments[0].n, -1);
@@ -391,6 +400,11 @@ static void test_indexing(void **state)
                 MX_DIMS(2, 3, 7, 8));
     assert_dims(mx_shape(mx_index(x, MX_AT(1), MX_ALL, MX_STEP(0, 8, 3))), MX_DIMS(3, 3, 9));
     assert_dims(mx_shape(mx_index(x, MX_ELLIPSIS, MX_AT(-1))), MX_DIMS(2, 3, 8));
+    mx_array *open = mx_variable("open"); /* of unknown rank: nothing can follow the ellipsis */
+    assert_non_null(mx_index(open, MX_AT(0), MX_ELLIPSIS));
+    assert_null(mx_index(open, MX_ELLIPSIS, MX_AT(0)));
+    assert_non_null(strstr(mx_error_message(), "after an ellipsis"));
+    mx_error_clear();
     assert_dims(mx_shape(mx_index(x, MX_ALL, MX_NEWAXIS, MX_AT(0))), MX_DIMS(2, 1, 8, 9));
     assert_dims(mx_shape(mx_index(x, MX_AT(0), MX_AT(0), MX_AT(0), MX_AT(0))), MX_DIMS(1));
     assert_dims(

@@ -329,6 +329,9 @@ static void wrong_calls(void **state)
     expect_error(MX_ERR_ARGUMENT, "dict");
     assert_null(mx_load_buffer("not a list of arrays", 20));
     expect_error(MX_ERR_FILE, "Invalid NDArray file format");
+    static const uint64_t unknown[] = {0x123456789abcdef, 0};
+    assert_null(mx_load_buffer(unknown, sizeof unknown));
+    expect_error(MX_ERR_FILE, "starts with 0x123456789abcdef");
 }
 
 /* ---- damage ------------------------------------------------------------------------------------------------ */

@@ -63,6 +63,51 @@ static void test_borders(void **state)
         MX_DIMS(3, 4, 1));
 }
 
+/* Coordinates are one more axis. */
+static void test_coordinates(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *seven = mx_zeros(.shape = MX_DIMS(1, 1, 1, 1, 1, 1, 2)),
+             *eight = mx_zeros(.shape = MX_DIMS(1, 1, 1, 1, 1, 1, 1, 2));
+    accepted(mx_unravel_index(seven, .shape = MX_DIMS(2, 3)), MX_DIMS(2, 1, 1, 1, 1, 1, 1, 2));
+    refused(mx_unravel_index(eight, .shape = MX_DIMS(2, 3)), MX_ERR_SHAPE, "data has 8 axes, at most 7");
+}
+
+static void test_groups(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = mx_ones(.shape = MX_DIMS(2, 4, 3)), *two = mx_ones(.shape = MX_DIMS(2)),
+             *number = mx_ones(.shape = MX_SCALAR_DIMS);
+    accepted(mx_op_group_norm(x, two, two, .num_groups = 2), MX_DIMS(2, 4, 3));
+    refused(mx_op_group_norm(x, number, two, .num_groups = 2), MX_ERR_SHAPE,
+            "num_groups is 2, but gamma has shape (), wanted (2,)");
+    refused(mx_op_group_norm(x, two, number, .num_groups = 2), MX_ERR_SHAPE,
+            "num_groups is 2, but beta has shape (), wanted (2,)");
+}
+
+/* A gradient has the type of its array, whatever the result's. */
+static void test_types_of_gradients(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    for (int log = 0; log < 2; log++) {
+        mx_array *x = mx_cast(mx_arange(.start = 0, .stop = 3), .dtype = MX_FLOAT16), *y = NULL, *first = NULL;
+        mx_attach_grad(x, MX_GRAD_WRITE);
+        mx_record() {
+            y = log ? mx_log_softmax(x, .dtype = MX_FLOAT32) : mx_softmax(x, .dtype = MX_FLOAT32);
+            assert_int_equal(mx_dtype_of(y), MX_FLOAT32);
+            mx_arrays g = mx_grad_of(MX_ARRAYS(y), MX_ARRAYS(x), MX_NO_ARRAYS, true, true);
+            first = g.n ? g.v[0] : NULL;
+        }
+        assert_non_null(first);
+        assert_int_equal(mx_dtype_of(first), MX_FLOAT16);
+        assert_int_equal(mx_backward(y), MX_OK);
+        assert_int_equal(mx_dtype_of(mx_gradient(x)), MX_FLOAT16);
+    }
+}
+
 static void values(mx_array *result, int n, const double *wanted)
 {
     double found[16];
@@ -75,6 +120,24 @@ static void values(mx_array *result, int n, const double *wanted)
             fail_msg("element %d is %g, wanted %g", i, found[i], wanted[i]);
 }
 #define VALUES(x, ...) values(x, MX_COUNT(__VA_ARGS__), (const double[]){__VA_ARGS__})
+
+/* Regions and images of 16 bits give what those of 32 bits give. */
+static void test_regions(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *image = mx_reshape(mx_arange(.start = 0, .stop = 16), .shape = MX_DIMS(1, 1, 4, 4)),
+             *region = mx_array_from(MX_DIMS(1, 5), MX_FLOAT32, (float[]){0, 0, 0, 3, 3});
+    for (int type = 0; type < 2; type++) {
+        const mx_dtype dtype = type ? MX_FLOAT16 : MX_FLOAT32;
+        VALUES(mx_roi_pooling(mx_cast(image, .dtype = dtype), mx_cast(region, .dtype = dtype),
+                              .pooled_size = MX_DIMS(2, 2), .spatial_scale = 1),
+               5, 7, 13, 15);
+    }
+    refused(
+        mx_roi_pooling(image, mx_cast(region, .dtype = MX_FLOAT16), .pooled_size = MX_DIMS(2, 2), .spatial_scale = 1),
+        MX_ERR_DTYPE, "rois");
+}
 
 /* Every tensor has its own rate and decay. */
 static void test_several_updates(void **state)
@@ -116,7 +179,8 @@ static void test_calibration(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_broadcasts), cmocka_unit_test(test_borders), cmocka_unit_test(test_several_updates),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_broadcasts), cmocka_unit_test(test_borders), cmocka_unit_test(test_several_updates), cmocka_unit_test(test_regions),
+                                       cmocka_unit_test(test_coordinates), cmocka_unit_test(test_groups), cmocka_unit_test(test_types_of_gradients),
                                        cmocka_unit_test(test_calibration)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

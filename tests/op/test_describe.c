@@ -89,6 +89,10 @@ static void test_known_operator(void **state)
     assert_string_equal(mx_json_text(mx_json_at(mx_json_get(what, "choices"), 3)), "both");
     assert_int_equal(mx_json_kind_of(mx_json_get(root, "visible_outputs")), MX_JSON_NULL);
     mx_json_free(root);
+    text = mx_op_describe(mx_op_find("_plus_scalar"));
+    root = mx_json_parse(text, strlen(text));
+    assert_string_equal(text_of(root, "c_name"), "plus_scalar");
+    mx_json_free(root);
     assert_null(mx_op_describe(NULL));
     assert_int_equal(mx_error_code(), MX_ERR_ARGUMENT);
     mx_error_clear();

@@ -1,6 +1,7 @@
 /* NumPy's rules in C: promotion, numbers whose type gives way, true division, 0-d results, masks, gradients, symbols.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -168,6 +169,50 @@ static void test_places(void **state)
     refused(mx_np_diagonal(mx_variable("x")), MX_ERR_SHAPE, "axes must be known");
 }
 
+static void test_nan(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = mx_array_from(MX_DIMS(4), MX_FLOAT32, (float[]){1, NAN, 3, 8});
+    CHECK(mx_np_nanmean(x), MX_FLOAT32, 4);
+    CHECK(mx_np_nanvar(x), MX_FLOAT32, 26. / 3);
+    CHECK(mx_np_nanvar(x, .ddof = 1), MX_FLOAT32, 13);
+}
+
+/* Codes of a shape that is not known before the values are. */
+static void test_codes_of_open_shapes(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = mx_np_reshape(range(12, MX_FLOAT32), .newshape = MX_DIMS(2, 3, 2)), *v = mx_variable("x");
+    const struct { mx_dims codes, wanted; } cases[] = {
+        {MX_DIMS(-2, -1), MX_DIMS(2, 6)}, {MX_DIMS(-5, -4), MX_DIMS(6, 2)}, {MX_DIMS(-6, 1, 2, -5), MX_DIMS(1, 2, 6)}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mx_symbol *s = mx_symbol_of(MX_ARRAYS(mx_npx_reshape(v, .newshape = cases[i].codes)));
+        mx_arrays out = mx_symbol_eval(s, 1, (const char *[]){"x"}, MX_ARRAYS(x));
+        if (!out.n)
+            fail_msg("%s", mx_error_message());
+        const mx_dims found = mx_shape(out.v[0]);
+        assert_int_equal(found.n, cases[i].wanted.n);
+        for (int k = 0; k < found.n; k++)
+            assert_int_equal(found.d[k], cases[i].wanted.d[k]);
+    }
+    refused(mx_npx_reshape(v, .newshape = MX_DIMS(-3, -1)), MX_ERR_SHAPE, "must be known for code -3");
+}
+
+static void test_many_arrays(void **state)
+{
+    (void)state;
+    enum { MOST = 4096 };
+    MX_SCOPE;
+    mx_array *numbers[MOST + 1], *one = mx_np_ones(.shape = MX_DIMS(1));
+    for (int i = 0; i <= MOST; i++)
+        numbers[i] = one;
+    mx_array *all = mx_np_concatenate(((mx_arrays){numbers, MOST}));
+    assert_int_equal(mx_size(all), MOST);
+    refused(mx_np_concatenate(((mx_arrays){numbers, MOST + 1})), MX_ERR_ARGUMENT, "1 to 4096 arrays, got 4097");
+}
+
 static void test_numbers_of_arrays_and_axes(void **state)
 {
     (void)state;
@@ -189,6 +234,9 @@ int main(void)
         cmocka_unit_test(test_gradient_and_symbol),
         cmocka_unit_test(test_codes_of_reshape),
         cmocka_unit_test(test_places),
+        cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_codes_of_open_shapes),
+        cmocka_unit_test(test_many_arrays),
         cmocka_unit_test(test_numbers_of_arrays_and_axes),
     };
     return cmocka_run_group_tests_name("NumPy's rules", tests, NULL, NULL);

@@ -159,7 +159,7 @@ mx_op mx_family_proposal[] = {
      .samples = (const mx_sample[]){{"2,4,3,4;2,8,3,4;2,3", SMALL, 0.1, 9, "f32only distinct nograd"},
                                     {"2,4,3,4;2,8,3,4;2,3", SMALL ", iou_loss=True, output_score=True, threshold=0.2", 0.1, 9, "f32only distinct nograd"},
                                     {"1,4,2,2;1,8,2,2;1,3", SMALL ", rpn_pre_nms_top_n=3, output_score=True", 0.1, 9, "f32only distinct nograd"},
-                                    {"1,4,2,2;1,8,2,2;1,3", SMALL ", threshold=0.01", 0.1, 9, "f32only distinct nograd"},
+                                    {"1,4,2,2;1,8,2,2;1,3", SMALL ", threshold=0", 0.1, 9, "f32only distinct nograd"},
                                     {"1,4,0,2;1,8,0,2;1,3", SMALL, 0.1, 9, "f32only nograd"}, {0}}},
     {.name = "_contrib_Proposal", .c_name = "proposal", .doc = "boxes from the scores and box offsets of a region proposal network, for one image", PROPOSAL,
      .user = &proposal_schema,
