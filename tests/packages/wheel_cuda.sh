@@ -51,4 +51,5 @@ else
     grep -q '\[1\. 1\.\]' said || fail "with a GPU: $(cat said)"
 fi
 alone gluon doctor > doctor || fail "gluon doctor"
+[ "$(wc -c < "$part")" -lt 100000000 ] || fail "it is larger than PyPI takes, 100 MB"
 echo "wheel: $(basename "$part") works ($(wc -c < "$part" | awk '{ printf "%.1f MB", $1 / 1e6 }')); GPUs here: $(head -1 said)"
