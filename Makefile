@@ -111,6 +111,9 @@ onnx: python ## ONNX files: against the onnx package and ONNX Runtime of PyPI; O
 keras: python ## weights of Keras: small networks of keras.applications beside ours; Keras and JAX of PyPI; not part of CI
 	@JOBS=$(JOBS) sh tools/keras.sh $(BUILD)
 
+torch: python ## networks that PyTorch exports, and its modules beside ours of the same weights; PyTorch of PyPI; not part of CI
+	@JOBS=$(JOBS) sh tools/torch.sh $(BUILD)
+
 packages: wheel deb ## wheel, Debian package and the CMake example, made and tested
 	@JOBS=$(JOBS) CMAKE_FLAGS="$(CMAKE_FLAGS)" sh tests/packages/cmake.sh fetch
 

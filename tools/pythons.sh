@@ -4,7 +4,9 @@
 #   tools/pythons.sh BUILD INTERPRETER[=NUMPY]...     INTERPRETER: a path; NUMPY: a version of NumPy, or the newest
 #
 # Only the extension is compiled: modules and library are those of BUILD.  Without arguments after BUILD, all interpreters
-# from 3.9 on that pyenv or PATH have; those after 3.13 otherwise come from a newer Debian (tools/python_of_debian.sh).
+# from 3.9 on that pyenv or PATH have, the oldest with the oldest NumPy, too; those after 3.13 otherwise come from a newer
+# Debian (tools/python_of_debian.sh).  A free-threaded one (3.14t or 3.13t) is built from source if there is none
+# (tools/python_freethreaded.sh).
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -12,9 +14,11 @@ source=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
 shift
 : "${CC:=cc}" "${JOBS:=2}"
+export PIP_ONLY_BINARY=numpy # the newest that this Python has a wheel of: building one takes longer than the tests
 tests="test_ndarray.py test_ndarray_index.py test_autograd.py test_gluon_block.py test_np_array.py test_exchange.py test_package.py"
 
 if [ $# = 0 ]; then
+    free=""
     for minor in 9 10 11 12 13 14 15; do
         found=""
         for python in "$HOME"/.pyenv/versions/3.$minor.*/bin/python $(command -v python3.$minor || true); do
@@ -22,15 +26,23 @@ if [ $# = 0 ]; then
         done
         [ -n "$found" ] || [ $minor -le 13 ] ||
             found=$(sh "$source/tools/python_of_debian.sh" 3.$minor "$build/pythons/debian-3.$minor") || true
+        [ $minor != 9 ] || [ -z "$found" ] || set -- "$@" "$found=1.22.0"
         [ -z "$found" ] || set -- "$@" "$found"
+        for python in "$HOME"/.pyenv/versions/3.$minor.*t/bin/python3.${minor}t $(command -v python3.${minor}t || true); do
+            [ ! -x "$python" ] || free=$python
+        done
     done
+    [ -n "$free" ] || free=$(JOBS=$JOBS sh "$source/tools/python_freethreaded.sh" 3.13 "$build/pythons/free-3.13") ||
+        echo "pythons: free-threaded Python skipped: none is installed, and it cannot be built"
+    [ -z "$free" ] || set -- "$@" "$free"
 fi
 
 wrong=""
 for each in "$@"; do
     python=${each%%=*} numpy=numpy
     [ "$each" = "$python" ] || numpy=numpy==${each#*=}
-    name=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    name=$("$python" -c 'import sys, sysconfig
+print("%d.%d" % sys.version_info[:2] + "t" * bool(sysconfig.get_config_var("Py_GIL_DISABLED")))')
     work=$build/pythons/$name
     mkdir -p "$work/mxnet" "$work/objects"
     PYTHON=$python sh "$source/tools/venv.sh" "$build/pythons/venv-$name-${numpy#numpy==}" "$numpy" pytest ||

@@ -376,6 +376,50 @@ void mx_strfree(char *text)
         mx_free(text, strlen(text) + 1);
 }
 
+/* ---- small things beside the cache ------------------------------------------------------------------------ */
+
+void *mx_alloc_packed(size_t bytes)
+{
+    if (!mine.registered)
+        register_thread();
+    const bool possible = bytes <= atomic_load_explicit(&limit, memory_order_relaxed) && !mx_alloc_fails();
+    void *memory = possible ? malloc(bytes + GUARD_BYTES + !bytes) : NULL;
+    if (!memory)
+        return fail(bytes);
+    add(&mine.bytes, (int64_t)bytes);
+    add(&mine.blocks, 1);
+    add(&mine.calls, 1);
+    set_guard(memory, bytes);
+    return memory;
+}
+
+void mx_free_packed(void *memory, size_t bytes)
+{
+    if (!memory)
+        return;
+    if (!mine.registered)
+        register_thread();
+    check_guard(memory, bytes);
+    add(&mine.bytes, -(int64_t)bytes);
+    add(&mine.blocks, -1);
+    free(memory);
+}
+
+char *mx_strdup_packed(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = mx_alloc_packed(bytes);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+void mx_strfree_packed(char *text)
+{
+    if (text)
+        mx_free_packed(text, strlen(text) + 1);
+}
+
+/* ---- the cache and its numbers ---------------------------------------------------------------------------- */
+
 void mx_alloc_release_cache(void)
 {
     for (int c = 0; c < CLASSES; c++) {

@@ -18,6 +18,14 @@ void mx_free(void *memory, size_t bytes);                           /* the same 
 void *mx_realloc(void *memory, size_t old_bytes, size_t new_bytes); /* keeps min(old, new) bytes */
 char *mx_strdup(const char *text);                                  /* free with mx_strfree */
 void mx_strfree(char *text);
+
+/* The same without the cache and at the alignment of malloc, for what there are many of and kernels never touch: names and
+ * nodes of graphs.  A name takes 32 bytes instead of 128. */
+void *mx_alloc_packed(size_t bytes);
+void mx_free_packed(void *memory, size_t bytes);
+char *mx_strdup_packed(const char *text); /* free with mx_strfree_packed */
+void mx_strfree_packed(char *text);
+
 void mx_alloc_release_cache(void); /* returns every cached block to the system */
 
 typedef struct mx_alloc_stats {

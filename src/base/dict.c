@@ -88,7 +88,7 @@ mx_dict_entry *mx_dict_place(mx_dict *dict, const char *key)
     int64_t slot = probe(dict, key, hash);
     if (dict->slots[slot])
         return &dict->entries[dict->slots[slot] - 1];
-    char *copy = mx_strdup(key);
+    char *copy = mx_strdup_packed(key);
     if (!copy)
         return NULL;
     mx_dict_entry *entry = &dict->entries[dict->length++];
@@ -102,7 +102,7 @@ bool mx_dict_remove(mx_dict *dict, const char *key)
     mx_dict_entry *entry = mx_dict_find(dict, key);
     if (!entry)
         return false;
-    mx_strfree(entry->key);
+    mx_strfree_packed(entry->key);
     int64_t after = dict->length - (entry - dict->entries) - 1;
     memmove(entry, entry + 1, (size_t)after * sizeof *entry);
     dict->length--;
@@ -113,7 +113,7 @@ bool mx_dict_remove(mx_dict *dict, const char *key)
 void mx_dict_free(mx_dict *dict)
 {
     for (int64_t i = 0; i < dict->length; i++)
-        mx_strfree(dict->entries[i].key);
+        mx_strfree_packed(dict->entries[i].key);
     mx_free(dict->entries, (size_t)dict->capacity * sizeof *dict->entries);
     mx_free(dict->slots, (size_t)dict->slot_count * sizeof *dict->slots);
     *dict = (mx_dict){0};

@@ -143,10 +143,10 @@ static mx_code rename_top(mx_gentry *results, int64_t n, const char *name)
     if (!name || !top->op)
         return MX_OK;
     mx_gnode *made = mx_gnode_with_inputs(top, top->in);
-    char *copy = made ? mx_strdup(name) : NULL;
+    char *copy = made ? mx_strdup_packed(name) : NULL;
     if (!copy)
         return mx_release(made), mx_error_code();
-    mx_strfree(made->name);
+    mx_strfree_packed(made->name);
     made->name = copy;
     for (int64_t i = 0; i < n; i++)
         if (results[i].node == top) {

@@ -24,9 +24,9 @@ static void destroy_node(mx_object *object)
     for (int64_t i = 0; i < node->notes.length; i++)
         mx_strfree(node->notes.entries[i].pointer);
     mx_dict_free(&node->notes);
-    mx_strfree(node->name);
+    mx_strfree_packed(node->name);
     mx_release(node->value);
-    mx_free(node, node->bytes);
+    mx_free_packed(node, node->bytes);
 }
 const mx_kind mx_gnode_kind = {"graph node", destroy_node};
 
@@ -37,9 +37,10 @@ static mx_gnode *new_node(const char *name, int n_in, int n_out, size_t attr_byt
     const size_t in = (size_t)n_in, out = (size_t)n_out;
     const size_t fixed = sizeof(mx_gnode) + in * sizeof(mx_gentry) + out * (sizeof(mx_shape_t) + sizeof(int));
     const size_t attrs_at = (fixed + 15) / 16 * 16;
-    mx_gnode *node = mx_alloc_zero(attrs_at + attr_bytes);
+    mx_gnode *node = mx_alloc_packed(attrs_at + attr_bytes);
     if (!node)
         return NULL;
+    memset(node, 0, attrs_at + attr_bytes);
     mx_object_init(&node->object, &mx_gnode_kind);
     char *p = (char *)(node + 1);
     node->in = (mx_gentry *)p, p += in * sizeof(mx_gentry);
@@ -53,7 +54,7 @@ static mx_gnode *new_node(const char *name, int n_in, int n_out, size_t attr_byt
         node->out_shape[i] = MX_UNKNOWN_SHAPE;
         node->out_type[i] = MX_DTYPE_NONE;
     }
-    node->name = mx_strdup(name);
+    node->name = mx_strdup_packed(name);
     if (node->name)
         return node;
     mx_release(node);

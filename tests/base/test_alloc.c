@@ -1,4 +1,5 @@
-/* The cache of the allocator: blocks are reused, and those that nobody asks for again do not fill the machine.
+/* The cache of the allocator: blocks are reused, and those that nobody asks for again do not fill the machine.  Small things
+ * beside the cache are counted, too.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
@@ -61,8 +62,36 @@ static void test_cache_is_bounded(void **state)
     assert_int_equal(mx_alloc_get_stats().cached_bytes, 0);
 }
 
+static void test_packed(void **state)
+{
+    (void)state;
+    const mx_alloc_stats before = mx_alloc_get_stats();
+    void *none = mx_alloc_packed(0);
+    char *name = mx_strdup_packed("a name");
+    assert_non_null(none);
+    assert_string_equal(name, "a name");
+    mx_alloc_stats now = mx_alloc_get_stats();
+    assert_int_equal(now.live_bytes - before.live_bytes, 7);
+    assert_int_equal(now.live_blocks - before.live_blocks, 2);
+    assert_int_equal(now.calls - before.calls, 2);
+    mx_strfree_packed(name);
+    mx_strfree_packed(NULL);
+    mx_free_packed(none, 0);
+    now = mx_alloc_get_stats();
+    assert_int_equal(now.live_bytes, before.live_bytes);
+    assert_int_equal(now.live_blocks, before.live_blocks);
+    mx_alloc_fail_at(1);
+    assert_null(mx_alloc_packed(8));
+    assert_int_equal(mx_error_code(), MX_ERR_MEMORY);
+    mx_error_clear();
+    assert_null(mx_alloc_packed(SIZE_MAX / 2)); /* above the memory of the machine */
+    assert_int_equal(mx_error_code(), MX_ERR_MEMORY);
+    mx_error_clear();
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reuse), cmocka_unit_test(test_cache_is_bounded)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reuse), cmocka_unit_test(test_cache_is_bounded),
+                                       cmocka_unit_test(test_packed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

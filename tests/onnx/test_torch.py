@@ -1,6 +1,6 @@
 """Networks that PyTorch exported, with the old and the new exporter: the same values here, also for other batch sizes.
 
-Runs where torch is installed (`make onnx` does not install it).  SPDX-License-Identifier: Apache-2.0
+`make torch` installs torch and runs it.  SPDX-License-Identifier: Apache-2.0
 """
 import ctypes
 import pathlib

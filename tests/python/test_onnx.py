@@ -6,6 +6,8 @@ Runtime.  SPDX-License-Identifier: Apache-2.0
 import os
 import random
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -264,6 +266,62 @@ def test_many_nodes(tmp_path):
     empty = model(b"\x0a\x00" * 10**6, value_info(11, "x", (2,)), value_info(12, "y", (2,)))
     with pytest.raises(mx.MXNetError):
         load(empty, tmp_path)
+
+
+READER = """
+import sys
+from mxnet import _core
+def most():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) * 1024
+before = most()
+_core.onnx_read(sys.argv[1], True, [], [])
+print(most() - before)
+"""
+
+
+def memory_to_read(data, tmp_path):
+    path = tmp_path / "made.onnx"
+    path.write_bytes(data)
+    said = subprocess.run([sys.executable, "-c", READER, str(path)], capture_output=True, text=True, timeout=600,
+                          env=dict(os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(mx.__file__))))
+    assert said.returncode == 0, said.stderr
+    return int(said.stdout)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the peak of memory is not known here")
+def test_memory_of_many_nodes(tmp_path):
+    """What a value takes while the file is read is free after its last use; the graph remains (docs/onnx.md names the number)."""
+    count, constant = 100000, 20 << 20
+    inputs = value_info(11, "v0", (2,)), value_info(12, f"v{count}", (2,))
+    chain = model(*[node("Relu", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)], *inputs)
+    assert memory_to_read(chain, tmp_path) < len(chain) + 800 * count + constant
+    loose = model(*[node("Relu", ["v0"], [f"v{i + 1}"]) for i in range(count)], *inputs)
+    assert memory_to_read(loose, tmp_path) < len(loose) + 250 * count + constant
+
+
+def test_values_are_used_to_their_last_use(tmp_path):
+    """Twice by one node, by a condition's graph, as an output in the middle, under a name with a zero in it."""
+    branch = message(6, node("Mul", ["a", "w"], ["inner"], field=1), value_info(12, "inner", (2,)))
+    other = message(6, node("Neg", ["a"], ["inner"], field=1), value_info(12, "inner", (2,)))
+    data = model(node("Relu", ["x"], ["a"]), node("Add", ["a", "a"], ["b"]), node("Add", ["b", "w"], ["c\0d"]),
+                 node("ReduceMax", ["c\0d"], ["m"], integer("keepdims", 0)), node("Greater", ["m", "limit"], ["large"]),
+                 node("If", ["large"], ["y"], message(5, message(1, "then_branch"), branch, number(20, 5)),
+                      message(5, message(1, "else_branch"), other, number(20, 5))),
+                 node("Sub", ["y", "c\0d"], ["z"]), tensor(5, "w", (2,), [3, 4]), tensor(5, "limit", (), [10]),
+                 value_info(11, "x", (2,)), value_info(12, "z", (2,)), value_info(12, "b", (2,)))
+    block = load(data, tmp_path)
+    for x in ([1, 2], [3, 4]):
+        x = np.array(x, np.float32)
+        c = 2 * x + [3, 4]
+        z, b = block(nd.array(x))
+        close(z.asnumpy(), (x * [3, 4] if c.max() > 10 else -x) - c)
+        close(b.asnumpy(), 2 * x)
+
+
+def test_a_name_is_defined_once_even_after_its_last_use(tmp_path):
+    with pytest.raises(mx.MXNetError, match="'a' is defined twice"):
+        load(usual(node("Relu", ["x"], ["a"]), node("Neg", ["a"], ["y"]), node("Neg", ["x"], ["a"])), tmp_path)
 
 
 def test_cut_and_mutated_files(tmp_path):

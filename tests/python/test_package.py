@@ -1,5 +1,9 @@
 """The package around arrays: contexts, util, runtime, engine, base, version."""
+import os
 import pickle
+import subprocess
+import sys
+import sysconfig
 
 import numpy as np
 import pytest
@@ -138,10 +142,65 @@ def test_base():
         mx.no_such_name
 
 
+def run(source, **environment):
+    return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=300,
+                          env=dict(os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(mx.__file__)), **environment))
+
+
+free_threaded = pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="not a free-threaded Python")
+
+
+@free_threaded
+def test_free_threaded_switched_off():
+    """Without the lock the package refuses: it says what to change, and the interpreter goes on."""
+    said = run("try:\n    import mxnet\nexcept ImportError as error:\n    print(error)\nprint(1 + 1)", PYTHON_GIL="0")
+    assert said.returncode == 0, said.stderr
+    message, after = said.stdout.splitlines()
+    assert "PYTHON_GIL=0" in message and "start Python without" in message and after == "2"
+
+
+THREADS = """
+import sys, threading
+assert not sys._is_gil_enabled()
+import mxnet as mx
+from mxnet import autograd, gluon, nd
+assert sys._is_gil_enabled()
+net = gluon.nn.Dense(4)
+net.initialize()
+net(nd.ones((2, 3)))
+net.hybridize()
+shared, wrong = [], []
+def work(number):
+    try:
+        for i in range(200):
+            x = nd.full((2, 3), number + i)
+            x.attach_grad()
+            with autograd.record():
+                y = (x * x).sum() + 0 * net(x).sum()
+            y.backward()
+            assert (x.grad.asnumpy() == 2 * (number + i)).all()
+            shared.append(x)
+            del shared[:-10]
+    except BaseException as error:
+        wrong.append(error)
+threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+for t in threads: t.start()
+for t in threads: t.join()
+assert not wrong, wrong
+print("all")
+"""
+
+
+@free_threaded
+def test_free_threaded():
+    """The import switches the interpreter's lock on, so threads that use the package do not crash."""
+    said = run(THREADS)
+    assert said.returncode == 0 and said.stdout == "all\n", said.stderr
+
+
 def test_stubs():
     """The stubs that the build wrote name every operator and are Python."""
     import ast
-    import os
     folder = os.path.dirname(mx.__file__)
     path = os.path.join(folder, "ndarray", "op.pyi")
     if not os.path.exists(path):

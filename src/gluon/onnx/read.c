@@ -1,6 +1,7 @@
 /* Reading ONNX files: the parts of the file, its inputs, its nodes in order.
  *
- * Nodes are parsed when they run, so a file with many nodes needs no memory but that of its graph.  A node's inputs must be
+ * Nodes are parsed when they run, and values are dropped after their last use, so a file with many nodes needs no memory but
+ * that of its graph.  A node's inputs must be
  * inputs, initializers or results of nodes before it: a cycle is an error like any other missing value.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -27,6 +28,10 @@ mx_onnx_value *mx_onnx_find(mx_onnx_reader *r, const char *name)
     return found;
 }
 
+static mx_onnx_value spent; /* stands for every value that was dropped */
+
+static bool is_defined(const mx_onnx_value *v) { return v == &spent || v->x || v->tensor.bytes || v->items.v; }
+
 static mx_onnx_value *place(mx_onnx_reader *r, const char *name)
 {
     mx_dict_entry *entry = mx_dict_place(&r->frame->values, name);
@@ -42,7 +47,7 @@ mx_code mx_onnx_define(mx_onnx_reader *r, const char *name, mx_array *x, int typ
     mx_onnx_value *v = place(r, name);
     if (!v)
         return mx_error_code();
-    if (v->x || v->tensor.bytes || v->items.v)
+    if (is_defined(v))
         return mx_fail(MX_ERR_FILE, "%s: the value '%s' is defined twice", r->path, name);
     v->x = mx_retain(x);
     v->type = type;
@@ -52,7 +57,7 @@ mx_code mx_onnx_define(mx_onnx_reader *r, const char *name, mx_array *x, int typ
 mx_code mx_onnx_define_sequence(mx_onnx_reader *r, const char *name, mx_arrays items)
 {
     mx_onnx_value *v = place(r, name);
-    if (!v || v->x || v->tensor.bytes || v->items.v)
+    if (!v || is_defined(v))
         return v ? mx_fail(MX_ERR_FILE, "%s: the value '%s' is defined twice", r->path, name) : mx_error_code();
     mx_array **list = mx_alloc_zero((size_t)(items.n + 1) * sizeof *list);
     for (int64_t i = 0; list && i < items.n; i++)
@@ -61,19 +66,31 @@ mx_code mx_onnx_define_sequence(mx_onnx_reader *r, const char *name, mx_arrays i
     return list ? MX_OK : mx_error_code();
 }
 
+static void free_value(mx_onnx_value *v)
+{
+    if (!v || v == &spent)
+        return;
+    mx_release(v->x);
+    mx_release(v->variable);
+    for (int64_t k = 0; v->items.v && k < v->items.n; k++)
+        mx_release(v->items.v[k]);
+    mx_free((void *)(uintptr_t)v->items.v, v->items.v ? (size_t)(v->items.n + 1) * sizeof *v->items.v : 0);
+    mx_free(v, sizeof *v);
+}
+
+void mx_onnx_drop(mx_onnx_reader *r, const char *name)
+{
+    mx_dict_entry *entry = mx_dict_find(&r->frame->values, name);
+    if (!entry)
+        return;
+    free_value(entry->pointer);
+    entry->pointer = &spent;
+}
+
 void mx_onnx_free_frame(mx_onnx_frame *frame)
 {
-    for (int64_t i = 0; i < frame->values.length; i++) {
-        mx_onnx_value *v = frame->values.entries[i].pointer;
-        if (v) {
-            mx_release(v->x);
-            mx_release(v->variable);
-            for (int64_t k = 0; v->items.v && k < v->items.n; k++)
-                mx_release(v->items.v[k]);
-            mx_free((void *)(uintptr_t)v->items.v, v->items.v ? (size_t)(v->items.n + 1) * sizeof *v->items.v : 0);
-            mx_free(v, sizeof *v);
-        }
-    }
+    for (int64_t i = 0; i < frame->values.length; i++)
+        free_value(frame->values.entries[i].pointer);
     mx_dict_free(&frame->values);
 }
 
@@ -426,6 +443,7 @@ static mx_code run_model(mx_onnx_reader *r, const struct mx_known *known)
     code = code ? code : use_known(r, known);
     for (int64_t i = 0; !code && i < r->inputs.length; i++)
         code = define_input(r, &r->inputs.items[i]);
+    code = code ? code : mx_onnx_count_uses(&r->uses, r->graph);
     code = code ? code : mx_onnx_run_nodes(r, r->graph, 1);
     for (int64_t i = 0; !code && i < r->outputs.length; i++) {
         mx_array *x = result_of(r, r->outputs.items[i].name);
@@ -480,8 +498,9 @@ static const mx_onnx_model *load(const char *path, const struct mx_known *known,
         code = run_model(&r, known);
         mx_symbol_names_leave();
     }
+    mx_onnx_free_frame(&frame); /* the results hold what they need */
+    mx_onnx_free_uses(&r.uses);
     mx_onnx_model *model = code ? NULL : model_of(&r, nodes);
-    mx_onnx_free_frame(&frame);
     mx_onnx_close(&r);
     return model;
 }

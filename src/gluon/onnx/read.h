@@ -20,6 +20,12 @@ typedef struct mx_onnx_value {
     int type;            /* code of ONNX if x holds values of a type that arrays do not have; 0: it does not */
 } mx_onnx_value;
 
+/* How often names of the outermost graph are still used (read_uses.c). */
+typedef struct mx_onnx_uses {
+    uint32_t *left; /* (size) by hash; NULL: not counted, everything is kept */
+    int64_t size;   /* a power of two */
+} mx_onnx_uses;
+
 /* The values of a graph; those of a subgraph see the ones around it. */
 typedef struct mx_onnx_frame {
     mx_dict values; /* name -> owned mx_onnx_value */
@@ -53,6 +59,7 @@ typedef struct mx_onnx_reader {
     MX_VEC(mx_onnx_size) size_of;               /* by number - 1 */
     mx_dict files;                              /* external data: path -> open reader, owned */
     mx_onnx_frame *frame;                       /* the innermost */
+    mx_onnx_uses uses;                          /* of names of the outermost graph */
     MX_VEC(mx_onnx_input_info) inputs, outputs; /* of the outermost graph, in order, without initializers */
     MX_VEC(mx_array *) results;                 /* retained */
     int64_t nodes;                              /* that ran so far; at most mx_limits.nodes */
@@ -64,9 +71,16 @@ mx_array *mx_onnx_read_tensor(mx_onnx_reader *r, mx_onnx_part part, const char *
 void mx_onnx_close_files(mx_onnx_reader *r);
 void mx_onnx_free_frame(mx_onnx_frame *frame);
 
+/* read_uses.c */
+mx_code mx_onnx_count_uses(mx_onnx_uses *u, mx_onnx_part graph);
+void mx_onnx_free_uses(mx_onnx_uses *u);
+bool mx_onnx_is_used(const mx_onnx_uses *u, const char *name);
+bool mx_onnx_use_ends(mx_onnx_uses *u, const char *name); /* one use less; true: it was the last */
+
 /* read.c */
 mx_onnx_value *mx_onnx_find(mx_onnx_reader *r, const char *name); /* NULL without an error: none */
 mx_code mx_onnx_define(mx_onnx_reader *r, const char *name, mx_array *x, int type);
+void mx_onnx_drop(mx_onnx_reader *r, const char *name); /* nothing uses this value of the innermost frame any more */
 mx_code mx_onnx_define_sequence(mx_onnx_reader *r, const char *name, mx_arrays items);
 /* Runs a graph inside `frame`: in (n) are its inputs; results belong to the scope. */
 mx_code mx_onnx_run_graph(mx_onnx_reader *r, mx_onnx_part graph, mx_arrays in, int n_out, mx_array **out);

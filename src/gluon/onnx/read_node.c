@@ -311,6 +311,20 @@ static mx_code take_outputs(mx_onnx_in *n)
     return MX_OK;
 }
 
+/* Of the outermost graph: the inputs that no later node uses, and outputs that none uses at all. */
+static void drop_unused(const mx_onnx_in *n)
+{
+    mx_onnx_reader *r = n->reader;
+    if (r->depth)
+        return;
+    for (int i = 0; i < n->n_in; i++)
+        if (*n->in_name[i] && mx_onnx_use_ends(&r->uses, n->in_name[i]))
+            mx_onnx_drop(r, n->in_name[i]);
+    for (int i = 0; i < n->n_out; i++)
+        if (*n->out_name[i] && !mx_onnx_is_used(&r->uses, n->out_name[i]))
+            mx_onnx_drop(r, n->out_name[i]);
+}
+
 mx_code mx_onnx_run_node(mx_onnx_reader *r, mx_onnx_part part)
 {
     MX_SCOPE;
@@ -319,6 +333,8 @@ mx_code mx_onnx_run_node(mx_onnx_reader *r, mx_onnx_part part)
     code = code ? code : take_inputs(&n);
     code = code ? code : run_row(&n);
     code = code ? code : take_outputs(&n);
+    if (!code)
+        drop_unused(&n);
     if (code || mx_has_error()) {
         char who[600];
         snprintf(who, sizeof who, "%.250s: node '%.200s' (%.100s)", r->path, n.name, n.op);
