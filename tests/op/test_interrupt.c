@@ -10,6 +10,8 @@
  * ctest-timeout: 900
  * ctest-levels: best (the questions are asked around the arithmetic)
  *
+ * ctest-tsan: no (times kernels; one thread)
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
