@@ -28,6 +28,19 @@ sanitized() {
 }
 
 sanitized -c 'import sys, mxnet; sys.exit(not mxnet.__file__.startswith(sys.argv[1]))' "$build"
+# A race of the user's is reported: the sanitizer sees the library's threads.
+sanitized -c '
+import threading
+from mxnet import nd
+x = nd.zeros((3000000,))
+threads = [threading.Thread(target=lambda: [x.__iadd__(1) for _ in range(8)]) for _ in range(2)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]'
+if ! grep -q "data race" "$logs"/* 2>/dev/null; then
+    echo "tsan: two threads wrote to one array, and the sanitizer did not notice"
+    exit 1
+fi
+rm "$logs"/*
 status=0
 sanitized -m pytest -q -p no:cacheprovider "$@" || status=$?
 if [ -n "$(ls "$logs")" ]; then
