@@ -46,6 +46,15 @@ test: setup python everything cuda-check oracle-venv types-venv ## all tests: C,
 sanitize: setup asan ## the C tests under the address, undefined-behaviour and leak sanitizers
 	cd $(BUILD)/asan && $(CTEST) -LE release-only
 
+# The library is compiled once more, for Python, too.  Not part of CI, for which it takes too long.
+tsan: LEVELS = native
+tsan: python ## C tests and Python's tests of threads under the thread sanitizer
+	cmake -S . -B $(BUILD)/tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DGLUON_TSAN=ON -DGLUON_LEVELS=$(LEVELS) -DGLUON_BENCH=OFF -DGLUON_PYTHON=ON -DPython3_EXECUTABLE=$(abspath $(VENV))/bin/python $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD)/tsan)
+	$(call COMPILE,$(BUILD)/tsan) --target python
+	cd $(BUILD)/tsan && $(CTEST) -L cmocka -LE no-tsan
+	sh tools/tsan_python.sh $(BUILD)/tsan $(VENV)/bin/python
+
 # Each reader for FUZZ seconds, from seeds and from inputs that once broke it.
 FUZZ := 10
 fuzz: ## libFuzzer on every reader and on operator calls, for FUZZ seconds each (default 10)
@@ -68,6 +77,7 @@ garbage: python ## 1,000 generated calls of every operator, public C function an
 
 garbage-quick: python ## a few generated uses of every layer, loss, optimizer, metric, initializer and transform
 	$(VENV)/bin/python tests/garbage/classes.py -n 8
+	MXNET_CPU_WORKER_NTHREADS=1 $(VENV)/bin/python tests/garbage/drift.py -n 200 -j $(JOBS) ssd trees words gpt2:fused reverser:hybridized
 
 accuracy: ## every operator at random sizes beside its reference in double; writes the table of differences, docs/accuracy.md
 	@sh tools/setup.sh build test
@@ -83,7 +93,7 @@ mutants: python ## breaks the library in MUTANTS small ways (SEED: which ones) a
 
 DRIFT := 100000
 drift: python ## DRIFT training steps of small networks (default 100,000): memory, open files and threads must not grow
-	$(VENV)/bin/python tests/garbage/drift.py -n $(DRIFT)
+	MXNET_CPU_WORKER_NTHREADS=1 $(VENV)/bin/python tests/garbage/drift.py -n $(DRIFT) -j $(JOBS)
 
 PROGRAMS := 5000
 programs: python oracle-venv ## PROGRAMS random Gluon programs (default 5,000) on this package and on MXNet 1.9.1
@@ -234,13 +244,6 @@ cuda: CUDA = ON
 cuda-check cuda:
 	cmake -S . -B $(BUILD)/$@ -DGLUON_CUDA=$(CUDA) -DGLUON_TESTS=OFF -DGLUON_BENCH=OFF -DGLUON_EXAMPLES=OFF -DGLUON_CLI=OFF $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD)/$@) --target gluon_cuda
-
-# Threads under the thread sanitizer: plans, hybridized blocks, training steps.  Not part of `check`.
-THREADED := test_exec_plan test_gluon_hybrid_changes test_gluon_train_step test_gluon_many_threads
-tsan:
-	cmake -S . -B $(BUILD)/tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DGLUON_TSAN=ON -DGLUON_BENCH=OFF $(CMAKE_FLAGS)
-	$(call COMPILE,$(BUILD)/tsan) --target $(THREADED)
-	cd $(BUILD)/tsan && for name in $(THREADED); do TSAN_OPTIONS=halt_on_error=1 tests/$$name || exit 1; done
 
 clang-build:
 	$(call CONFIGURE,$(BUILD)/clang) -DCMAKE_C_COMPILER=clang $(CMAKE_FLAGS)

@@ -21,8 +21,8 @@ MX_API mx_limits mx_limits_get(void);
 MX_API mx_code mx_limits_set(mx_limits limits); /* an error if a number is out of range: nothing changes */
 
 /* While this thread computes, `asked` is called every now and then, on this thread; true: the call that runs fails with
- * MX_ERR_STATE and the message "interrupted".  It is called between operators and, within large products, convolutions and
- * recurrent layers, every 50 ms.  NULL: none. */
+ * MX_ERR_STATE and the message "interrupted".  It is called between operators and within long ones, every 50 ms; and while the thread
+ * waits for a GPU, whose queued work goes on.  NULL: none. */
 MX_API void mx_set_interrupt(bool (*asked)(void));
 
 #endif

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "gluon/limits.h"
 
-#define NANOSECONDS_BETWEEN 50000000
 #ifndef CLOCK_MONOTONIC_COARSE
 #define CLOCK_MONOTONIC_COARSE CLOCK_MONOTONIC
 #endif
@@ -21,7 +20,10 @@ static _Thread_local struct {
     bool (*asked)(void); /* NULL: this thread is never stopped */
     bool stopped;        /* it has said yes; not reported yet */
     int64_t last;        /* when it was called, in nanoseconds */
-} mine;
+    int64_t pause;       /* from one call to the next */
+} mine = {.pause = 50000000};
+
+void mx_interrupt_set_pause(int64_t nanoseconds) { mine.pause = nanoseconds; }
 
 void mx_set_interrupt(bool (*asked)(void))
 {
@@ -34,11 +36,13 @@ static bool is_due(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     const int64_t at = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    if (at - mine.last < NANOSECONDS_BETWEEN)
+    if (at - mine.last < mine.pause)
         return false;
     mine.last = at;
     return true;
 }
+
+bool mx_stop_possible(void) { return mine.asked || mx_region_stoppable(); }
 
 bool mx_stop_wanted(void)
 {

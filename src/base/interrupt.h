@@ -11,12 +11,19 @@
 
 #include "gluon/base.h"
 
-bool mx_stop_wanted(void);        /* costs some nanoseconds: for loops whose rounds take microseconds */
+bool mx_stop_wanted(void); /* costs some nanoseconds: for loops whose rounds take microseconds */
+/* The same in round i of a loop whose rounds take nanoseconds: asks in every 4096th. */
+static inline bool mx_stop_wanted_at(int64_t i) { return i % 4096 == 0 && mx_stop_wanted(); }
+bool mx_stop_possible(void);      /* whether it can be true in this thread */
 mx_code mx_interrupt_check(void); /* an error if the work of this thread was stopped, or should be now */
 
 /* base/threads.c: asks the other threads of the parallel region that this thread has started to stop; whether this thread,
  * one of the pool, has been asked to. */
 void mx_region_stop(void);
 bool mx_region_stopped(void);
+bool mx_region_stoppable(void); /* whether the owner of the region that this thread of the pool works for can be */
+
+/* For tests: nanoseconds between two calls of the function that this thread registered; 50 ms unless set. */
+void mx_interrupt_set_pause(int64_t nanoseconds);
 
 #endif

@@ -58,6 +58,7 @@ static struct {
     int parts;
     _Atomic bool stopped; /* the parts should return early */
     int workers;          /* threads that run */
+    bool stoppable;       /* the region's owner can be stopped */
     _Atomic int spins;    /* rounds of waiting before sleep; 0: not measured yet */
     bool closed;          /* the process ends: no new workers */
     int error_part;       /* part of the error below; 0: no worker failed */
@@ -345,6 +346,7 @@ static void run_region(int parts, mx_part_fn body, void *arg)
     pool.arg = arg;
     pool.parts = parts;
     pool.error_part = 0;
+    pool.stoppable = mx_stop_possible();
     atomic_store_explicit(&pool.stopped, false, memory_order_relaxed);
     atomic_store_explicit(&pool.pending, helpers, memory_order_relaxed);
     for (int i = 0; i < helpers; i++)
@@ -377,6 +379,7 @@ void mx_region_stop(void)
         atomic_store_explicit(&pool.stopped, true, memory_order_relaxed);
 }
 
+bool mx_region_stoppable(void) { return role == WORKER && pool.stoppable; }
 bool mx_region_stopped(void) { return role == WORKER && atomic_load_explicit(&pool.stopped, memory_order_relaxed); }
 
 void mx_parallel_parts(int wanted, mx_part_fn body, void *arg)
@@ -387,29 +390,47 @@ void mx_parallel_parts(int wanted, mx_part_fn body, void *arg)
 
 typedef struct range {
     int64_t n, unit; /* items; boundaries are multiples of `unit` */
+    int64_t piece;   /* items between two questions whether to stop; 0: none is asked */
     mx_range_fn body;
     void *arg;
 } range;
+
+/* Pieces are long enough that neither the question nor what a body prepares is felt. */
+#define PIECES 32
+#define GRAINS_OF_PIECE 4
+
+static void run_pieces(const range *r, int64_t begin, int64_t end)
+{
+    const int64_t share = (end - begin) / PIECES / r->unit * r->unit, step = share > r->piece ? share : r->piece;
+    if (!r->piece) {
+        r->body(r->arg, begin, end);
+        return;
+    }
+    for (int64_t at = begin; at < end && !mx_stop_wanted(); at += step)
+        r->body(r->arg, at, end - at < step ? end : at + step);
+}
 
 static void run_range(void *arg, int part, int parts)
 {
     const range *r = arg;
     int64_t units = r->n / r->unit, each = units / parts, extra = units % parts;
     int64_t begin = part * each + (part < extra ? part : extra), end = begin + each + (part < extra);
-    r->body(r->arg, begin * r->unit, part == parts - 1 ? r->n : end * r->unit);
+    run_pieces(r, begin * r->unit, part == parts - 1 ? r->n : end * r->unit);
 }
 
-void mx_parallel(int64_t n, int64_t grain, mx_range_fn body, void *arg)
+static void run_all(int64_t n, int64_t grain, mx_range_fn body, void *arg, bool stoppable)
 {
     if (n <= 0)
         return;
     int64_t unit = grain >= ALIGNED_GRAIN ? ALIGNED_ITEMS : 1;
     int64_t least = grain > unit ? grain / unit + (grain % unit != 0) : 1; /* units of a part */
     int64_t most = n / unit / least;
-    if (most <= 1 || mx_num_threads() == 1) {
-        body(arg, 0, n);
-        return;
-    }
-    range r = {n, unit, body, arg};
-    mx_parallel_parts(most < MAX_THREADS ? (int)most : MAX_THREADS, run_range, &r);
+    range r = {n, unit, stoppable && mx_stop_possible() ? GRAINS_OF_PIECE * least * unit : 0, body, arg};
+    if (most <= 1 || mx_num_threads() == 1)
+        run_pieces(&r, 0, n);
+    else
+        mx_parallel_parts(most < MAX_THREADS ? (int)most : MAX_THREADS, run_range, &r);
 }
+
+void mx_parallel(int64_t n, int64_t grain, mx_range_fn body, void *arg) { run_all(n, grain, body, arg, true); }
+void mx_parallel_all(int64_t n, int64_t grain, mx_range_fn body, void *arg) { run_all(n, grain, body, arg, false); }

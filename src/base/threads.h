@@ -10,9 +10,13 @@
 #include "gluon/base.h"
 
 /* Calls body(arg, begin, end) for parts that cover [0, n); parts hold at least `grain` items, and there are at
- * most mx_num_threads() of them.  A single part runs as a direct call on the caller's thread. */
+ * most mx_num_threads() of them.  A single part runs as a direct call on the caller's thread.
+ * For kernels: where this thread can be stopped (base/interrupt.h), a long part is several calls, and those after the stop
+ * are left out.  What follows in the kernel may not trust what they would have written. */
 typedef void (*mx_range_fn)(void *arg, int64_t begin, int64_t end);
 void mx_parallel(int64_t n, int64_t grain, mx_range_fn body, void *arg);
+/* The same to its end, for work that is no kernel: nobody checks afterwards whether it was stopped. */
+void mx_parallel_all(int64_t n, int64_t grain, mx_range_fn body, void *arg);
 
 /* Calls body(arg, part, parts) once per part, parts = min(wanted, mx_num_threads()), in parallel. */
 typedef void (*mx_part_fn)(void *arg, int part, int parts);

@@ -146,7 +146,7 @@ static mx_code copy(mx_context context, void *to, const void *from, size_t bytes
     copy_job job = {to, from};
     const bool apart = job.to + bytes <= job.from || job.from + bytes <= job.to;
     if (apart && bytes >= LARGE_COPY)
-        mx_parallel((int64_t)bytes, LARGE_COPY / 2, copy_part, &job);
+        mx_parallel_all((int64_t)bytes, LARGE_COPY / 2, copy_part, &job);
     else
         memmove(to, from, bytes);
     return MX_OK;

@@ -142,5 +142,7 @@ mx_array *mx_array_new(const mx_shape_t *shape, mx_dtype dtype, mx_context conte
 }
 bool mx_array_overlap(const mx_array *a, const mx_array *b) { return library->array_overlap(a, b); }
 void mx_release(void *object) { library->release(object); }
-void mx_parallel(int64_t n, int64_t grain, mx_range_fn body, void *arg) { library->parallel(n, grain, body, arg); }
+void mx_parallel_all(int64_t n, int64_t grain, mx_range_fn body, void *arg) { library->parallel(n, grain, body, arg); }
+bool mx_stop_possible(void) { return library->stop_possible(); }
+mx_code mx_interrupt_check(void) { return library->interrupt_check(); }
 }

@@ -167,6 +167,32 @@ mx_code mx_cuda_copy_within(mx_context context, void *to, const void *from, size
     return mx_cuda_fail(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, d->stream), "copy");
 }
 
+/* Asks until `query` finds that the work is done. */
+template <class Query> static mx_code poll(Query query, const char *what)
+{
+    cudaError_t state = cudaSuccess;
+    mx_code code = MX_OK;
+    while (!code && (state = query()) == cudaErrorNotReady) {
+        cudaGetLastError(); /* clears cudaErrorNotReady */
+        code = mx_interrupt_check();
+    }
+    return code ? code : mx_cuda_fail(state, what);
+}
+
+mx_code mx_cuda_settle(cudaStream_t stream, const char *what)
+{
+    if (!mx_stop_possible())
+        return mx_cuda_fail(cudaStreamSynchronize(stream), what);
+    return poll([stream] { return cudaStreamQuery(stream); }, what);
+}
+
+mx_code mx_cuda_await(cudaEvent_t event, const char *what)
+{
+    if (!mx_stop_possible())
+        return mx_cuda_fail(cudaEventSynchronize(event), what);
+    return poll([event] { return cudaEventQuery(event); }, what);
+}
+
 /* After synchronizing: raises the device error flag, once. */
 static mx_code raise_flag(mx_cuda_device *d)
 {
@@ -180,10 +206,12 @@ static mx_code raise_flag(mx_cuda_device *d)
     return what.op ? mx_op_fail(what.op, what.code, what.text, what.first, what.second) : MX_OK;
 }
 
+/* A thread that can be stopped waits first: once the copy is queued, `to` must stay. */
 static mx_code bring(mx_cuda_device *d, void *to, const void *from, size_t bytes)
 {
-    const mx_code code =
-        mx_cuda_fail(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, d->stream), "copy to the host");
+    mx_code code = mx_stop_possible() ? mx_cuda_settle(d->stream, "copy to the host") : MX_OK;
+    if (!code)
+        code = mx_cuda_fail(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, d->stream), "copy to the host");
     return code ? code : mx_cuda_fail(cudaStreamSynchronize(d->stream), "copy to the host");
 }
 
@@ -201,8 +229,9 @@ mx_code mx_cuda_to_host(mx_context context, void *to, const void *from, size_t b
     mx_cuda_device *d = host_copy_on(context);
     if (!d)
         return mx_error_code();
-    const mx_code code =
-        bytes >= LARGE && !is_pinned(to) ? bring_in_pieces(d, to, from, bytes) : bring(d, to, from, bytes);
+    /* A copy in pieces may be abandoned: the device writes to memory of ours. */
+    const bool in_pieces = bytes < LARGE ? mx_stop_possible() : !is_pinned(to);
+    const mx_code code = in_pieces ? bring_in_pieces(d, to, from, bytes) : bring(d, to, from, bytes);
     if (code)
         return code;
     mx_cuda_release_retired();
@@ -274,7 +303,7 @@ mx_code mx_cuda_fill(mx_context context, void *to, const void *element, size_t s
 void mx_cuda_wait_for(mx_context context)
 {
     mx_cuda_device *d = mx_cuda_of(context);
-    if (!d || mx_cuda_fail(cudaStreamSynchronize(d->stream), "wait"))
+    if (!d || mx_cuda_settle(d->stream, "wait"))
         return;
     mx_cuda_release_retired();
     raise_flag(d);

@@ -51,6 +51,10 @@ mx_code mx_cuda_upload(mx_context context, void *to, const void *from, size_t by
 mx_code mx_cuda_copy_between(mx_context target, void *to, mx_context source, const void *from, size_t bytes);
 mx_code mx_cuda_fill(mx_context context, void *to, const void *element, size_t size, int64_t n);
 void mx_cuda_wait_for(mx_context context);
+/* Waits for everything queued on a stream, or for an event; an error if this thread is to be stopped (base/interrupt.h): then
+ * what is queued goes on, and nobody waits for it. */
+mx_code mx_cuda_settle(cudaStream_t stream, const char *what);
+mx_code mx_cuda_await(cudaEvent_t event, const char *what);
 /* Called by the allocator before it hands a block out again, and before it returns blocks to the system. */
 void mx_cuda_target_freed(mx_cuda_device *d, void *memory);
 void mx_cuda_forget_targets(mx_cuda_device *d);

@@ -64,8 +64,8 @@ static void load(void)
         .error_clear = mx_error_clear,
         .op_at = mx_op_at, .attach = mx_op_attach, .attach_many = mx_op_attach_many, .multi_constants = mx_multi_constants,
         .rng_reserve = mx_rng_reserve, .flags = mx_flags_get, .array_new = mx_array_new,
-        .array_overlap = mx_array_overlap, .release = mx_release, .parallel = mx_parallel,
-        .alloc_fails = mx_alloc_fails};
+        .array_overlap = mx_array_overlap, .release = mx_release, .parallel = mx_parallel_all,
+        .alloc_fails = mx_alloc_fails, .stop_possible = mx_stop_possible, .interrupt_check = mx_interrupt_check};
     void *part = open_part();
     if (!part) {
         explain_failure();

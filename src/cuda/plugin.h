@@ -10,6 +10,7 @@
 #define MX_CUDA_PLUGIN_H
 
 #include "base/flags.h"
+#include "base/interrupt.h"
 #include "base/rng.h"
 #include "base/threads.h"
 #include "op/op.h"
@@ -17,7 +18,7 @@
 struct mx_update_constants; /* of op/formula/optimizer.h */
 
 /* Changes with this struct and the device and kernel tables: both sides must have been built from the same source. */
-#define MX_CUDA_BORDER 5
+#define MX_CUDA_BORDER 6
 
 typedef struct mx_cuda_library {
     int border;
@@ -37,6 +38,8 @@ typedef struct mx_cuda_library {
     void (*release)(void *object);
     void (*parallel)(int64_t n, int64_t grain, mx_range_fn body, void *arg);
     bool (*alloc_fails)(void);
+    bool (*stop_possible)(void);
+    mx_code (*interrupt_check)(void);
 } mx_cuda_library;
 
 /* What libgluon_cuda.so exports: the device, or NULL with an error; after that its lanes (ndarray/lane.h). */

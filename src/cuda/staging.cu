@@ -51,7 +51,7 @@ static void move_part(void *arg, int64_t begin, int64_t end)
 static void move(void *to, const void *from, size_t bytes)
 {
     transfer t = {(char *)to, (const char *)from};
-    mx_parallel((int64_t)bytes, 256 << 10, move_part, &t);
+    mx_parallel_all((int64_t)bytes, 256 << 10, move_part, &t);
 }
 
 /* ---- rings ----------------------------------------------------------------------------------------------------- */
@@ -92,8 +92,10 @@ static mx_code turn(mx_cuda_ring *ring, cudaStream_t stream)
     cudaGetLastError(); /* clears cudaErrorNotReady */
     if (code || (busy && 2 * ring->pieces.size() * ring->size <= MOST))
         return code ? code : grow(ring);
-    ring->current = next, ring->used = 0;
-    return mx_cuda_fail(cudaEventSynchronize(ring->pieces[next].read), "copy from the host");
+    code = mx_cuda_await(ring->pieces[next].read, "copy from the host");
+    if (!code)
+        ring->current = next, ring->used = 0;
+    return code;
 }
 
 mx_code mx_cuda_staged(mx_cuda_ring *ring, cudaStream_t stream, void *to, const void *from, size_t bytes)
@@ -117,7 +119,7 @@ mx_code mx_cuda_staged(mx_cuda_ring *ring, cudaStream_t stream, void *to, const 
 /* Waits for a piece and empties it. */
 static mx_code deliver(const piece &p, void *to, size_t bytes)
 {
-    const mx_code code = mx_cuda_fail(cudaEventSynchronize(p.read), "copy to the host");
+    const mx_code code = mx_cuda_await(p.read, "copy to the host");
     if (!code)
         move(to, p.memory, bytes);
     return code;

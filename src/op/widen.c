@@ -34,7 +34,7 @@ static void convert_range(void *arg, int64_t begin, int64_t end)
 static void convert(mx_array *to, const mx_array *from)
 {
     if (to->size)
-        mx_parallel(to->size, MX_GRAIN, convert_range, &(conversion){to, from});
+        mx_parallel_all(to->size, MX_GRAIN, convert_range, &(conversion){to, from});
 }
 
 static mx_array *copy_as(const mx_array *x, mx_dtype compute, bool with_values)

@@ -32,10 +32,6 @@
 #define ADDRESS_SANITIZER 1
 #endif
 #endif
-#ifdef THREAD_SANITIZER /* the fork tests start threads in the child, which the sanitizer allows with an option */
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void) { return "die_after_fork=0"; }
-#endif
 
 enum { ITEMS = 100000 };
 

@@ -6,6 +6,8 @@
  *
  * ctest-levels: best (what is tested is order)
  *
+ * ctest-tsan: no (hundreds of trainings on a device without threads: hours)
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <sys/mman.h>
 

@@ -49,7 +49,7 @@ DATA = nd.arange(72).reshape((2, 1, 6, 6)) / 72
 LABEL = nd.array([0, 1])
 
 
-def training(hybrid, fused=False):
+def training(hybrid):
     def work():
         net = small_net()
         if hybrid:
@@ -73,6 +73,19 @@ def step():
 @scenario
 def hybridized():
     return training(True)
+
+
+@scenario
+def fused():
+    """Forward, backward and update as one plan."""
+    def work():
+        net = small_net()
+        net.hybridize(static_alloc=True)
+        trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1})
+        step = gluon.TrainStep(net, gluon.loss.SoftmaxCrossEntropyLoss(), trainer)
+        losses = [step(DATA, LABEL).copy() for _ in range(3)]
+        return losses + [p.data() for p in net.collect_params().values()]
+    return work
 
 
 @scenario
@@ -127,6 +140,16 @@ def data():
         plain = gluon.data.ArrayDataset(DATA, LABEL)
         found += [batch for pair in gluon.data.DataLoader(plain, 1, num_workers=1, thread_pool=True) for batch in pair]
         return found
+    return work
+
+
+@scenario
+def workers():
+    """A loader with a process: it is forked with the same number armed, so allocations fail on both sides."""
+    plain = gluon.data.ArrayDataset(DATA, LABEL)
+
+    def work():
+        return [batch for pair in gluon.data.DataLoader(plain, 1, num_workers=1) for batch in pair]
     return work
 
 

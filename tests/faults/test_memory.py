@@ -9,7 +9,7 @@ import sys
 import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SCENARIOS = ["step", "hybridized", "files", "onnx", "data", "objects"]
+SCENARIOS = ["step", "hybridized", "fused", "files", "onnx", "data", "workers", "objects"]
 
 
 def run(kind, scenario, every):
@@ -20,10 +20,10 @@ def run(kind, scenario, every):
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_allocations_of_the_library(scenario):
-    run("library", scenario, 7 if scenario == "data" else 31)
+    run("library", scenario, 7 if scenario in ("data", "workers") else 31)
 
 
-@pytest.mark.parametrize("scenario", sorted(set(SCENARIOS) - {"data"}))  # Python's threads do not start without memory
+@pytest.mark.parametrize("scenario", sorted(set(SCENARIOS) - {"data", "workers"}))  # Python's threads do not start without memory
 def test_allocations_of_python(scenario):
     pytest.importorskip("_testcapi", reason="this Python has no _testcapi, which lets its allocations fail")
     run("python", scenario, 211)

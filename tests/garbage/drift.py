@@ -1,54 +1,19 @@
 """Trains example networks for many steps and watches what must not grow: memory, open files, threads.
 
-    python drift.py [-n STEPS] [NETWORK...]      steps per network (default 2000)
+    python drift.py [-n STEPS] [-j JOBS] [NETWORK[:MODE]...]      steps per network and mode (default 2000), so many processes
 
 After a tenth of the steps the resident memory may grow by 0.1 % and one page per descriptor; files and threads stay the same.
-SPDX-License-Identifier: Apache-2.0
+Every network and mode has a process of its own.  SPDX-License-Identifier: Apache-2.0
 """
 import argparse
+import concurrent.futures
 import gc
 import os
+import subprocess
 import sys
-
-import numpy as np
-
-import mxnet as mx
-from mxnet import autograd, gluon, nd
-from mxnet.gluon import nn, rnn
+import time
 
 CHECKS = 20  # points at which memory is read; the least of the last quarter counts, as the allocator breathes
-
-
-def lenet():
-    net = nn.HybridSequential()
-    net.add(nn.Conv2D(6, 5, activation="relu"), nn.MaxPool2D(2, 2), nn.Conv2D(16, 3, activation="relu"), nn.MaxPool2D(2, 2),
-            nn.Dense(32, activation="relu"), nn.Dropout(0.2), nn.Dense(10))
-    return net, lambda: (nd.array(np.random.rand(8, 1, 20, 20)), nd.array(np.random.randint(0, 10, 8)))
-
-
-def mlp():
-    net = nn.HybridSequential()
-    net.add(nn.Dense(64, activation="relu"), nn.BatchNorm(), nn.Dense(10))
-    return net, lambda: (nd.array(np.random.rand(16, 20)), nd.array(np.random.randint(0, 10, 16)))
-
-
-class Tagger(gluon.HybridBlock):
-    """An LSTM with a dense layer on its last step."""
-
-    def __init__(self):
-        super().__init__()
-        with self.name_scope():
-            self.embed, self.lstm, self.out = nn.Embedding(50, 8), rnn.LSTM(16, layout="NTC"), nn.Dense(10)
-
-    def hybrid_forward(self, F, x):
-        return self.out(F.slice_axis(self.lstm(self.embed(x)), axis=1, begin=-1, end=None))
-
-
-def lstm():
-    return Tagger(), lambda: (nd.array(np.random.randint(0, 50, (4, 12))), nd.array(np.random.randint(0, 10, 4)))
-
-
-NETWORKS = {"lenet": lenet, "mlp": mlp, "lstm": lstm}
 
 
 def state():
@@ -59,22 +24,15 @@ def state():
     return int(fields["VmRSS"].split()[0]) * 1024, len(os.listdir("/proc/self/fd")), int(fields["Threads"])
 
 
-def train(name, steps, hybrid):
+def train(step, steps):
     """The states at CHECKS points."""
-    net, draw = NETWORKS[name]()
-    net.initialize(mx.init.Xavier())
-    if hybrid:
-        net.hybridize(static_alloc=True)
-    trainer, loss_of, states = gluon.Trainer(net.collect_params(), "adam"), gluon.loss.SoftmaxCrossEntropyLoss(), []
-    for step in range(steps):
-        x, label = draw()
-        with autograd.record():
-            loss = loss_of(net(x), label)
-        loss.backward()
-        trainer.step(len(label))
-        if step % 50 == 0 and not np.isfinite(loss.mean().asscalar()):
-            raise AssertionError(f"{name}: the loss is not finite at step {step}")
-        if (step + 1) % max(1, steps // CHECKS) == 0:
+    import numpy as np
+    states = []
+    for i in range(steps):
+        loss = step()
+        if i % 50 == 0 and not np.isfinite(loss.mean().asscalar()):
+            raise AssertionError(f"the loss is not finite at step {i}")
+        if (i + 1) % max(1, steps // CHECKS) == 0:
             states.append(state())
     return states
 
@@ -91,21 +49,52 @@ def finding(states):
     return None
 
 
+def run(name, steps):
+    """In this process: NETWORK:MODE."""
+    import mxnet as mx
+    from drift_networks import NETWORKS
+    network, mode = name.split(":")
+    mx.random.seed(1)
+    start = time.process_time()
+    states = train(NETWORKS[network](mode), steps)
+    found = finding(states)
+    print(f"{name}: {steps} steps, {time.process_time() - start:.1f} s, {states[-1][0] / 2 ** 20:.2f} MiB, "
+          f"{(states[-1][0] / states[len(states) // 10][0] - 1) * 100:+.3f} %, {states[-1][1]} files, {states[-1][2]} threads"
+          f"{': ' + found if found else ''}", flush=True)
+    return found is not None
+
+
+def start(name, steps):
+    """In another one: whether it failed, and what it printed."""
+    done = subprocess.run([sys.executable, os.path.abspath(__file__), "-n", str(steps), "--here", name], capture_output=True, text=True)
+    return done.returncode != 0, done.stdout + (done.stderr if done.returncode and not done.stdout else "")
+
+
+def chosen(names):
+    from drift_networks import MODES
+    every = [f"{network}:{mode}" for network, modes in MODES.items() for mode in modes]
+    return [name for name in every if not names or name in names or name.split(":")[0] in names]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("-n", type=int, default=2000)
-    parser.add_argument("networks", nargs="*", default=list(NETWORKS))
+    parser.add_argument("-j", type=int, default=1)
+    parser.add_argument("--here", help=argparse.SUPPRESS)
+    parser.add_argument("networks", nargs="*")
     given = parser.parse_args()
-    failed = False
-    for name in given.networks:
-        for hybrid in (False, True):
-            states = train(name, given.n, hybrid)
-            found = finding(states)
-            failed |= found is not None
-            print(f"{name}{', hybridized' * hybrid}: {given.n} steps, {states[-1][0] / 2 ** 20:.2f} MiB, "
-                  f"{(states[-1][0] / states[len(states) // 10][0] - 1) * 100:+.3f} %, {states[-1][1]} files, {states[-1][2]} threads"
-                  f"{': ' + found if found else ''}", flush=True)
-    return failed
+    if given.here:
+        return run(given.here, given.n)
+    names = chosen(given.networks)
+    if given.networks and not names:
+        parser.error(f"there is no network {given.networks[0]}")
+    failed = []
+    with concurrent.futures.ThreadPoolExecutor(given.j) as pool:
+        for name, (bad, text) in zip(names, pool.map(lambda name: start(name, given.n), names)):
+            print(text, end="" if text.endswith("\n") else "\n", flush=True)
+            failed += [name] * bad
+    print(f"{len(names)} trainings, {len(failed)} grew or failed{': ' + ' '.join(failed) if failed else ''}")
+    return bool(failed)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,8 @@ LONG = {
     "singular values": ("a = mx.np.random.uniform(size=(1500, 1500))", "mx.np.linalg.svd(a)"),
     "general eigenvalues": ("a = mx.np.random.uniform(size=(2000, 2000))", "mx.np.linalg.eig(a)"),
     "Fourier transform": ("x = nd.ones((64, 100003))", "nd.contrib.fft(x)"),
+    "running sums": ("a = mx.np.ones((30000000,))", "while True: mx.np.cumsum(a)"),
+    "matching": ("x = nd.random.uniform(shape=(1, 5000, 5000))", "while True: nd.contrib.bipartite_matching(x, threshold=1e-12)"),
     "inverse": ("a = nd.random.uniform(shape=(20, 2000, 2000))", "nd.linalg.inverse(a)"),
     "backward": ("a = nd.ones((9000, 9000)); a.attach_grad()\n"
                  "with autograd.record(): y = nd.dot(nd.ones((1, 9000)), nd.dot(a, a[:, :1]))\n"

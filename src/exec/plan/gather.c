@@ -1,6 +1,8 @@
 /* Calls delayed to run as one (see gather.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "exec/plan/gather.h"
 
+#include "base/interrupt.h"
+
 static int device_of(const mx_kernel_call *call) { return mx_kernel_device(call->out[0]->context); }
 
 static void let_go(mx_gather *gather)
@@ -38,7 +40,7 @@ static mx_code run_held(mx_gather *gather)
             code = run_alone(&held[c].call);
     }
     let_go(gather);
-    return code;
+    return code ? code : mx_interrupt_check();
 }
 
 void mx_gather_begin(mx_gather *gather)

@@ -49,7 +49,7 @@ static void over_channels(void *arg, int64_t begin, int64_t end)
 static void run_rows(job *j, void (*row)(const job *j, int64_t c, int64_t at))
 {
     j->row = row;
-    mx_parallel(j->channels, 1 + MX_GRAIN / (1 + j->n * j->inner), over_channels, j);
+    mx_parallel_all(j->channels, 1 + MX_GRAIN / (1 + j->n * j->inner), over_channels, j);
 }
 
 static void sum_row(const job *j, int64_t c, int64_t at)

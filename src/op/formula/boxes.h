@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "base/rng.h"
 #include "op/op.h"
 
@@ -99,7 +100,7 @@ MX_ANY_DEVICE static inline mx_box mx_box_clip(mx_box b) /* to [0, 1] */
 }
 
 /* Sorts n row numbers by descending score; equal ones keep their order, NaN comes last.  Heap sort: it needs
- * no memory. */
+ * no memory.  A sort that is to be stopped (base/interrupt.h) leaves another order of the same numbers. */
 static inline bool mx_score_before(const double *score, int64_t a, int64_t b)
 {
     if (score[a] > score[b] || (score[b] != score[b] && score[a] == score[a]))
@@ -110,7 +111,7 @@ static inline bool mx_score_before(const double *score, int64_t a, int64_t b)
 }
 static inline void mx_sort_by_score(const double *score, int64_t *order, int64_t n)
 {
-    for (int64_t top = n / 2, end = n; end > 1;) {
+    for (int64_t top = n / 2, end = n, round = 1; end > 1 && (round % 65536 || !mx_stop_wanted()); round++) {
         int64_t at, moved;
         if (top > 0)
             moved = order[at = --top];

@@ -1,4 +1,5 @@
 /* im2col and col2im on the CPU: one thread per channel plane, so that sums do not conflict.  SPDX-License-Identifier: Apache-2.0 */
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
@@ -21,7 +22,7 @@ typedef struct columns_job {
             T *out = (T *)job->out + plane * (job->back ? w->all_sizes : w->cells * w->all_places);                      \
             for (int64_t i = 0; i < w->all_sizes && job->back; i++)                                                      \
                 out[i] = 0;                                                                                              \
-            for (int64_t cell = 0; cell < w->cells; cell++)                                                              \
+            for (int64_t cell = 0; cell < w->cells && !mx_stop_wanted(); cell++)                                         \
                 for (int64_t place = 0; place < w->all_places; place++) {                                                \
                     const int64_t at = mx_window_at(w, cell, place), column = cell * w->all_places + place;              \
                     if (!job->back)                                                                                      \

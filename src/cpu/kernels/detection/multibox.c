@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/detection/box_list.h"
 #include "cpu/kernels/linalg/doubles.h"
@@ -83,10 +84,10 @@ static int64_t best_free(const target_room *r, int64_t n, int64_t box)
 static int64_t match_boxes(const target_room *r, int64_t n, int64_t boxes)
 {
     for (int64_t k = 0; k < boxes; k++)
-        r->anchor[k] = best_free(r, n, k);
+        r->anchor[k] = mx_stop_wanted() ? -1 : best_free(r, n, k);
     for (int64_t matched = 0;; matched++) {
         int64_t box = -1;
-        for (int64_t k = 0; k < boxes; k++) {
+        for (int64_t k = 0; k < boxes && !mx_stop_wanted(); k++) {
             if (r->anchor[k] >= 0 && r->kind[r->anchor[k]] == MX_ANCHOR_POSITIVE)
                 r->anchor[k] = best_free(r, n, k);
             if (r->anchor[k] >= 0 &&
@@ -104,7 +105,7 @@ static int64_t match_boxes(const target_room *r, int64_t n, int64_t boxes)
 static int64_t match_anchors(const target_room *r, int64_t n, int64_t boxes, double threshold)
 {
     int64_t positive = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) { /* to its end: the boxes are indices */
         r->best[i] = -1;
         if (r->kind[i] == MX_ANCHOR_POSITIVE)
             continue;
@@ -162,14 +163,14 @@ static void target_images(void *arg, int64_t begin, int64_t end)
 {
     const target_job *job = arg;
     const mx_multibox_target_attrs *p = job->d->call->attrs;
-    for (int64_t image = begin; image < end; image++) {
+    for (int64_t image = begin; image < end && !mx_stop_wanted(); image++) {
         const double *labels = job->d->in[1] + image * job->rows * job->width;
         const target_room r = room_of(job, image);
         int64_t boxes = 0;
         while (boxes < job->rows && labels[boxes * job->width] != -1)
             boxes++;
         memset(r.kind, MX_ANCHOR_IGNORED, (size_t)job->n);
-        for (int64_t k = 0; k < boxes; k++) {
+        for (int64_t k = 0; k < boxes && !mx_stop_wanted(); k++) {
             const mx_box b = mx_box_of(labels + k * job->width + 1, false);
             box_list_overlaps(&job->anchors, b, mx_box_area(b), 0, job->n, r.overlap + k * job->n);
         }

@@ -1,6 +1,7 @@
 /* Random flips and borders of images; crops and fixed flips are movements.  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "base/rng.h"
 #include "base/threads.h"
 #include "cpu/kernel.h"
@@ -20,7 +21,7 @@ static mx_code flip_some(const mx_kernel_call *call, int axis)
     const int64_t image = s.height * s.width * s.channels, dims[3] = {s.height, s.width, s.channels},
                   strides[3] = {s.width * s.channels, s.channels, 1};
     const mx_rng rng = mx_rng_reserve((uint64_t)s.images);
-    for (int64_t n = 0; n < s.images; n++) {
+    for (int64_t n = 0; n < s.images && !mx_stop_wanted(); n++) {
         uint32_t words[4];
         mx_philox(rng.seed, rng.counter + (uint64_t)n, words);
         mx_move move = {.ndim = 3, .to_offset = n * image, .from_offset = n * image};

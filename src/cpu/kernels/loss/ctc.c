@@ -38,7 +38,7 @@ static void set_element(const ctc_job *job, void *array, int64_t i, double value
 /* log softmax of sequence n into logp (time, C) */
 static void log_probabilities(const ctc_job *job, int64_t n, double *logp)
 {
-    for (int64_t t = 0; t < job->time[n]; t++) {
+    for (int64_t t = 0; t < job->time[n] && !mx_stop_wanted(); t++) {
         const int64_t at = (t * job->batch + n) * job->classes;
         double max = -INFINITY, sum = 0;
         for (int64_t c = 0; c < job->classes; c++) {
@@ -54,7 +54,7 @@ static void log_probabilities(const ctc_job *job, int64_t n, double *logp)
 
 static void go_forward(const mx_ctc_states *q, const double *logp, int64_t time, int64_t classes, double *alpha)
 {
-    for (int64_t t = 0; t < time; t++)
+    for (int64_t t = 0; t < time && !mx_stop_wanted(); t++)
         for (int64_t s = 0; s < q->count; s++)
             alpha[t * q->count + s] =
                 mx_ctc_arrive(q, t ? alpha + (t - 1) * q->count : NULL, s) + logp[t * classes + mx_ctc_class(q, s)];
@@ -78,7 +78,7 @@ static void one_sequence(const ctc_job *job, int64_t n)
     go_forward(&q, logp, time, classes, alpha);
     const double total = time ? mx_ctc_total(&q, alpha + (time - 1) * q.count) : q.count > 1 ? -INFINITY : 0;
     set_element(job, job->loss, n, -total);
-    for (int64_t t = job->steps - 1; t >= 0; t--) {
+    for (int64_t t = job->steps - 1; t >= 0 && !mx_stop_wanted(); t--) {
         const int64_t at = (t * job->batch + n) * classes;
         for (int64_t c = 0; c < classes; c++)
             shares[c] = 0;

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "base/interrupt.h"
 #include "cpu/kernels/linalg/doubles.h"
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
@@ -44,7 +45,7 @@ static mx_code statistics(const mx_doubles *d)
     const mx_norm_statistics_attrs *a = d->call->attrs;
     const split s = split_at(d->call->in[0], a->axis);
     const int64_t each = s.outer * s.inner;
-    for (int64_t c = 0; c < s.channels; c++) {
+    for (int64_t c = 0; c < s.channels && !mx_stop_wanted(); c++) {
         double sum = 0, squares = 0;
         for (int64_t k = 0; k < each; k++)
             sum += d->in[0][place(&s, c, k)];
@@ -72,7 +73,7 @@ static mx_code apply(const mx_doubles *d)
 {
     const mx_norm_apply_attrs *a = d->call->attrs;
     const split s = split_at(d->call->in[0], a->axis);
-    for (int64_t i = 0; i < d->call->in[0]->size; i++) {
+    for (int64_t i = 0; i < d->call->in[0]->size && !mx_stop_wanted_at(i); i++) {
         const double v =
             applied(d->in + 1, a->fix_gamma, d->in[0][i], i / s.inner % s.channels) + (d->in[5] ? d->in[5][i] : 0);
         d->out[0][i] = a->relu && v < 0 ? 0 : a->relu && v > a->high ? a->high : v;
@@ -86,11 +87,11 @@ static mx_code apply_backward(const mx_doubles *d)
     const mx_norm_gradient_attrs *a = d->call->attrs;
     const split s = split_at(d->call->in[1], a->axis);
     const int64_t each = s.outer * s.inner;
-    for (int64_t c = 0; c < s.channels; c++) {
+    for (int64_t c = 0; c < s.channels && !mx_stop_wanted(); c++) {
         const double mean = d->in[4][c], inverse = d->in[5][c], scale = inverse * (a->fix_gamma ? 1 : d->in[2][c]);
         double sum = 0, products = 0;
         for (int pass = 0; pass < 2; pass++)
-            for (int64_t k = 0; k < each; k++) {
+            for (int64_t k = 0; k < each && !mx_stop_wanted_at(k); k++) {
                 const int64_t at = place(&s, c, k);
                 const double x = d->in[1][at], z = (x - mean) * inverse;
                 const double y = !a->relu ? 1 : d->in[6] ? d->in[6][at] : applied(d->in + 2, a->fix_gamma, x, c);

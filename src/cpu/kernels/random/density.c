@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/widen.h"
 #include "op/formula/density.h" /* before op.gen.h, which has operators of the same names */
@@ -56,13 +57,13 @@ static void run_vectors(void *arg, int64_t begin, int64_t end)
     for (int64_t e = begin; e < end;) {
         const int64_t which = e / job->each, stop = (which + 1) * job->each < end ? (which + 1) * job->each : end;
         double all = 0, fixed = 0;
-        for (int64_t i = 0; i < job->last; i++) {
+        for (int64_t i = 0; i < job->last && !mx_stop_wanted_at(i); i++) {
             const double alpha = number(job, job->first, which * job->last + i);
             all += alpha, fixed -= mx_lgamma(alpha);
         }
         for (; e < stop; e++) {
             double sum = fixed + mx_lgamma(all);
-            for (int64_t i = 0; i < job->last; i++)
+            for (int64_t i = 0; i < job->last && !mx_stop_wanted_at(i); i++)
                 sum += mx_times_log(number(job, job->first, which * job->last + i) - 1,
                                     number(job, job->sample, e * job->last + i));
             store(job, e, job->is_log ? 0 : 1, sum);

@@ -1,10 +1,12 @@
 /* Running sums: (outer, n, inner) along n, in doubles or int64.  SPDX-License-Identifier: Apache-2.0 */
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/convert_level.h"
 #include "gluon/op.gen.h"
 
-#define TILE 512 /* elements converted at a time */
+#define TILE 512           /* elements converted at a time */
+#define ROWS_AT_ONCE 65536 /* between two questions whether to stop */
 
 typedef struct running_job {
     const mx_array *in;
@@ -26,7 +28,7 @@ static void running_part(void *arg, int64_t begin, int64_t end)
         int64_t offset = unit / strips * j->n * j->inner + at;
         for (int64_t c = 0; c < width; c++)
             sum.i[c] = 0; /* which is 0.0 too */
-        for (int64_t k = 0; k < j->n; k++, offset += j->inner) {
+        for (int64_t k = 0; k < j->n && (k % ROWS_AT_ONCE || !mx_stop_wanted()); k++, offset += j->inner) {
             mx_convert_fast(&row, compute, (const char *)mx_data(j->in) + offset * in_item, (mx_dtype)j->in->dtype,
                             width);
             for (int64_t c = 0; c < width && j->integer; c++)

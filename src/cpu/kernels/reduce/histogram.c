@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/level.h"
 #include "gluon/op.gen.h"
@@ -46,7 +47,7 @@ static mx_code run_histogram(const mx_kernel_call *call)
     else
         mx_convert(edge, MX_FLOAT64, mx_data(call->in[1]), (mx_dtype)call->in[1]->dtype, edges->size);
     memset(bin, 0, mx_bytes(call->out[0]));
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && !mx_stop_wanted_at((int64_t)i); i++) {
         const int64_t k = mx_histogram_bin(edge, edges->size - 1, value[i]);
         if (k >= 0)
             bin[k]++;

@@ -1,6 +1,7 @@
 /* getnnz, edge_id and dgl_adjacency of dense arrays on the CPU.  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/index/indices.h"
 #include "gluon/op.gen.h"
@@ -26,7 +27,7 @@ static mx_code run_getnnz(const mx_kernel_call *call)
     if (!x)
         return mx_error_code();
     memset(count, 0, mx_bytes(call->out[0]));
-    for (int64_t i = 0; i < call->in[0]->size; i++)
+    for (int64_t i = 0; i < call->in[0]->size && !mx_stop_wanted_at(i); i++)
         count[axis == MX_NONE_INT ? 0 : axis ? i / columns : i % columns] += x[i] != 0;
     free_numbers(x, call->in[0]);
     return MX_OK;
@@ -37,7 +38,7 @@ static mx_code edges(const mx_kernel_call *call, const int64_t *u, const int64_t
     const mx_array *data = call->in[0];
     const size_t item = (size_t)mx_dtype_size((mx_dtype)data->dtype);
     const double none = -1;
-    for (int64_t i = 0; i < call->out[0]->size; i++) {
+    for (int64_t i = 0; i < call->out[0]->size && !mx_stop_wanted_at(i); i++) {
         if (u[i] < 0 || u[i] >= data->shape[0] || v[i] < 0 || v[i] >= data->shape[1])
             return mx_op_fail(call->op, MX_ERR_INDEX, "(u, v) is (%lld, %lld) outside of a matrix of %lld by %lld",
                               (long long)u[i], (long long)v[i], (long long)data->shape[0], (long long)data->shape[1]);

@@ -1,0 +1,330 @@
+/* Stopping every operator, forward and backward, on its samples grown until they take some time.
+ *
+ * Between two questions whether to stop passes at most a part of the call: then a call that takes a minute can be stopped
+ * within a second.  And a call that is stopped at any of its questions ends with an error that says so, frees what it had
+ * allocated, touches no memory of others (under the sanitizers), and the next call gives the right numbers.
+ *
+ *     test_interrupt             all
+ *     test_interrupt dot ...     only these operators, with the numbers measured
+ *
+ * ctest-timeout: 900
+ * ctest-levels: best (the questions are asked around the arithmetic)
+ *
+ * ctest-tsan: no (times kernels; one thread)
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/interrupt.h"
+#include "gluon/autograd.h"
+#include "gluon/limits.h"
+#include "op/expand.h"
+#include "ops_check.h"
+
+#define MOST_ELEMENTS ((int64_t)1 << 19) /* of one array */
+#define LONG_ENOUGH 0.01                 /* seconds of a call at which growing ends */
+#define COUNTS 0.004                     /* seconds from which on the share of the longest gap is looked at */
+#define SAMPLES 6                        /* of an operator */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FAITHFUL 0 /* times are those of the sanitizer */
+#else
+#define FAITHFUL 1
+#endif
+#define SIZES 16
+
+static bool chatty;
+
+/* ---- the questions -------------------------------------------------------------------------------------------------- */
+
+static struct {
+    int asked;        /* since the call began */
+    int stop_at;      /* the question that is answered with yes; 0: none */
+    double last, gap; /* when the last one was asked, the longest time between two: seconds of this thread */
+} questions;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void note_gap(void)
+{
+    const double at = now();
+    questions.gap = at - questions.last > questions.gap ? at - questions.last : questions.gap;
+    questions.last = at;
+}
+
+static bool answer(void)
+{
+    note_gap();
+    return ++questions.asked == questions.stop_at;
+}
+
+/* ---- calls ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct call {
+    const ops_case *c;
+    mx_array *in[OPS_MAX_IN], *out[MX_MAX_OUTPUTS];
+    bool backward; /* the sample has a gradient */
+} call;
+
+static mx_code forward(call *x)
+{
+    mx_mode mode = mx_mode_enter(x->backward, -1);
+    const mx_code code = ops_run(x->c, x->in, x->out);
+    mx_mode_leave(&mode);
+    return code;
+}
+
+static mx_code backward(call *x)
+{
+    mx_array *heads[MX_MAX_OUTPUTS];
+    int n = 0;
+    for (int i = 0; i < x->c->n_visible; i++)
+        if (x->out[i]->node && mx_dtype_is_float(x->out[i]->dtype))
+            heads[n++] = x->out[i];
+    return n ? mx_backward_all((mx_arrays){heads, n}, NULL) : MX_OK;
+}
+
+typedef struct measured {
+    double seconds, gap;
+    int asked;
+} measured;
+
+static mx_code timed(call *x, mx_code (*run)(call *x), int stop_at, measured *m)
+{
+    const double start = now();
+    questions.asked = 0, questions.stop_at = stop_at, questions.last = start, questions.gap = 0;
+    mx_set_interrupt(answer);
+    const mx_code code = run(x);
+    note_gap();
+    mx_set_interrupt(NULL);
+    *m = (measured){now() - start, questions.gap, questions.asked};
+    return code;
+}
+
+static bool prepare(call *x, const ops_case *c, const ops_values *in, const int *types, bool with_gradient)
+{
+    *x = (call){.c = c, .backward = with_gradient};
+    if (!ops_arrays(c, in, types, false, x->in))
+        return false;
+    for (int k = 0; k < c->n_in && with_gradient; k++)
+        if (!c->absent[k] && mx_dtype_is_float(types[k]) && !ops_mutates(c->op, k) &&
+            mx_attach_grad(x->in[k], MX_GRAD_WRITE))
+            return false;
+    return true;
+}
+
+/* Runs the case to its end; false: it does not run at all. */
+static bool measure(const ops_case *c, const ops_values *in, const int *types, bool with_gradient, measured *there,
+                    measured *back)
+{
+    MX_SCOPE;
+    call x;
+    *there = *back = (measured){0};
+    bool ok = prepare(&x, c, in, types, with_gradient) && !timed(&x, forward, 0, there);
+    ok = ok && (!with_gradient || !timed(&x, backward, 0, back));
+    mx_error_clear();
+    return ok;
+}
+
+/* ---- growing -------------------------------------------------------------------------------------------------------- */
+
+static bool fits(const ops_case *c)
+{
+    ops_values shapes = {.n = c->n_in};
+    mx_shape_t out[MX_MAX_OUTPUTS];
+    int types[OPS_MAX_IN], out_types[MX_MAX_OUTPUTS];
+    memcpy(shapes.shape, c->shape, sizeof c->shape);
+    for (int k = 0; k < OPS_MAX_IN; k++)
+        types[k] = MX_FLOAT32;
+    bool ok = true;
+    for (int k = 0; ok && k < c->n_in; k++)
+        ok = c->absent[k] || mx_shape_size(&c->shape[k]) <= MOST_ELEMENTS;
+    ok = ok && ops_infer(c, &shapes, types, out, out_types);
+    for (int i = 0; ok && i < c->n_out; i++)
+        ok = !mx_shape_known(&out[i]) || mx_shape_size(&out[i]) <= MOST_ELEMENTS;
+    mx_error_clear();
+    return ok;
+}
+
+/* The case with every dimension of this size multiplied. */
+static ops_case multiplied(const ops_case *from, int64_t size, int64_t by)
+{
+    ops_case c = *from;
+    for (int k = 0; k < c.n_in; k++)
+        for (int i = 0; !c.absent[k] && i < c.shape[k].ndim; i++)
+            if (c.shape[k].dim[i] == size)
+                c.shape[k].dim[i] *= by;
+    return c;
+}
+
+static int sizes_of(const ops_case *c, int64_t *sizes)
+{
+    int n = 0;
+    for (int k = 0; k < c->n_in; k++)
+        for (int i = 0; !c->absent[k] && i < c->shape[k].ndim; i++) {
+            int at = 0;
+            while (at < n && sizes[at] != c->shape[k].dim[i])
+                at++;
+            if (at == n && n < SIZES && c->shape[k].dim[i] > 1)
+                sizes[n++] = c->shape[k].dim[i];
+        }
+    return n;
+}
+
+typedef struct grown {
+    ops_case c;
+    ops_values in;
+    int types[OPS_MAX_IN];
+    bool with_gradient;
+    measured there, back;
+} grown;
+
+static bool try_case(grown *g, const ops_case *c, mx_dtype dtype)
+{
+    ops_values in;
+    measured there, back;
+    if (!ops_draw(c, dtype, &in))
+        return false;
+    const bool runs = measure(c, &in, g->types, g->with_gradient, &there, &back);
+    if (!runs) {
+        ops_values_free(&in);
+        return false;
+    }
+    ops_values_free(&g->in);
+    g->c = *c, g->in = in, g->there = there, g->back = back;
+    return true;
+}
+
+/* Grows one size after the other while the call is short. */
+static void grow(grown *g, mx_dtype dtype)
+{
+    bool changed = true;
+    while (changed) {
+        int64_t sizes[SIZES];
+        const int n = sizes_of(&g->c, sizes);
+        changed = false;
+        for (int i = 0; i < n && g->there.seconds + g->back.seconds < LONG_ENOUGH; i++) {
+            const ops_case larger = multiplied(&g->c, sizes[i], 4);
+            if (fits(&larger) && try_case(g, &larger, dtype)) {
+                changed = true;
+                break; /* the sizes have changed */
+            }
+        }
+    }
+}
+
+/* ---- checks --------------------------------------------------------------------------------------------------------- */
+
+static void check_gap(const grown *g, const char *what, measured m)
+{
+    if (chatty)
+        printf("%s sample %d %s: %.1f ms, longest gap %.1f ms, %d questions\n", g->c.op->name, g->c.number, what,
+               m.seconds * 1e3, m.gap * 1e3, m.asked);
+    if (FAITHFUL && m.seconds > COUNTS && m.gap > m.seconds / 2)
+        ops_fail(&g->c, "%s: %.1f of %.1f ms pass without a question whether to stop", what, m.gap * 1e3,
+                 m.seconds * 1e3);
+}
+
+/* One call that is stopped at a question. */
+static void stop(const grown *g, bool back, int at)
+{
+    const int64_t before = mx_alloc_get_stats().live_blocks;
+    {
+        MX_SCOPE;
+        call x;
+        measured m;
+        mx_code code = prepare(&x, &g->c, &g->in, g->types, g->with_gradient) ? MX_OK : mx_error_code();
+        if (!code && back)
+            code = forward(&x);
+        assert_int_equal(code, MX_OK);
+        code = timed(&x, back ? backward : forward, at, &m);
+        if (m.asked < at)
+            ops_fail(&g->c, "stops at question %d of %d: not asked again", at, m.asked);
+        else if (code != MX_ERR_STATE || !strstr(mx_error_message(), "interrupted"))
+            ops_fail(&g->c, "stopped at question %d: error %d \"%s\"", at, (int)code, mx_error_message());
+        mx_error_clear();
+    }
+    if (mx_alloc_get_stats().live_blocks != before)
+        ops_fail(&g->c, "stopped at question %d: %lld blocks are left", at,
+                 (long long)(mx_alloc_get_stats().live_blocks - before));
+}
+
+static void check_stops(const grown *g, bool back, int asked)
+{
+    for (int at = 1; at <= asked; at = at < 2 ? at + 1 : at * 8)
+        stop(g, back, at);
+}
+
+static void check_sample(mx_op *op, int number)
+{
+    static const mx_dtype list[] = {MX_FLOAT32, MX_INT32, MX_UINT8, MX_FLOAT16, MX_DTYPE_NONE};
+    ops_case c;
+    mx_dtype dtype;
+    if (!ops_case_open(&c, op, number))
+        return;
+    grown g = {.c = c, .with_gradient = !c.nograd};
+    if (ops_first_type(&c, list, &dtype, g.types) &&
+        (try_case(&g, &c, dtype) || (g.with_gradient = false, try_case(&g, &c, dtype)))) {
+        grow(&g, dtype);
+        measure(&g.c, &g.in, g.types, g.with_gradient, &g.there, &g.back); /* again: caches are filled */
+        check_gap(&g, "forward", g.there);
+        check_gap(&g, "backward", g.back);
+        check_stops(&g, false, g.there.asked);
+        check_stops(&g, true, g.back.asked);
+        measured there, back;
+        if (!measure(&g.c, &g.in, g.types, g.with_gradient, &there, &back))
+            ops_fail(&g.c, "does not run any more");
+    }
+    ops_values_free(&g.in);
+    ops_case_close(&c);
+    mx_error_clear();
+}
+
+static void test_operator(void **state)
+{
+    mx_op *op = *state;
+    const int before = ops_total.failures;
+    ops_fail_reset();
+    const int count = ops_sample_count(op);
+    for (int number = 0; number < count && number < SAMPLES; number++)
+        check_sample(op, number);
+    if (ops_total.failures > before)
+        fail_msg("%s: %d failures", op->name, ops_total.failures - before);
+}
+
+int main(int argc, char **argv)
+{
+    int count = 0, used = 0;
+    chatty = argc > 1;
+    mx_set_num_threads(1); /* the gaps of one thread are those of all */
+    mx_interrupt_set_pause(0);
+    while (mx_op_at(count))
+        count++;
+    struct CMUnitTest *tests = calloc((size_t)count + 1, sizeof *tests);
+    for (int i = 0; i < count; i++) {
+        bool chosen = argc < 2;
+        for (int k = 1; k < argc; k++)
+            chosen |= !strcmp(argv[k], mx_op_at(i)->name);
+        if (chosen && !mx_op_expands(mx_op_at(i)))
+            tests[used++] = (struct CMUnitTest){mx_op_at(i)->name, test_operator, NULL, NULL, mx_op_at(i)};
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    const int failed = _cmocka_run_group_tests("stopped calls", tests, (size_t)used, NULL, NULL);
+    free(tests);
+    return failed != 0;
+}
