@@ -103,6 +103,26 @@ static void test_one_file(void **state)
     assert_int_equal(mx_tokenizer_find(t, "<pad>"), 3);
 }
 
+static void test_damaged_rules_of_one_file(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    static const char *const rules[] = {"[\"a\"]", "[]",  "[\"a\", \"a\", \"a\"]", "[\"a\", 1]", "[1, \"a\"]",
+                                        "1",       "null"};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        char text[256];
+        const int n = snprintf(text, sizeof text,
+                               "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [%s]}, "
+                               "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}}",
+                               rules[i]);
+        mx_file_write(path_of("tokenizer.json"), text, n);
+        assert_null(mx_tokenizer_open(path_of("tokenizer.json")));
+        if (!strstr(mx_error_message(), "wanted"))
+            fail_msg("%s: %s", rules[i], mx_error_message());
+        mx_error_clear();
+    }
+}
+
 /* n log n: with n * n steps this would take hours. */
 static void test_a_long_word(void **state)
 {
@@ -199,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_merges_go_by_rank, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_one_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_damaged_rules_of_one_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_long_word, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damaged_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong_calls, set_up, tear_down),

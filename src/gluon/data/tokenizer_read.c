@@ -200,19 +200,26 @@ static mx_code read_merge_lines(mx_tokenizer *t, const char *text)
     return code;
 }
 
+/* A rule: "left right", or the two apart. */
+static mx_code read_merge(mx_tokenizer *t, const mx_json *item)
+{
+    if (mx_json_kind_of(item) != MX_JSON_ARRAY) {
+        const char *both = mx_json_text(item);
+        return both ? add_merge_line(t, both, strlen(both)) : mx_error_code();
+    }
+    if (mx_json_count(item) != 2) {
+        mx_json_fail(item, "wanted two texts, found an array of %lld", (long long)mx_json_count(item));
+        return mx_error_code();
+    }
+    const char *left = mx_json_text(mx_json_at(item, 0)), *right = left ? mx_json_text(mx_json_at(item, 1)) : NULL;
+    return right ? add_merge(t, left, strlen(left), right, strlen(right)) : mx_error_code();
+}
+
 static mx_code read_merge_list(mx_tokenizer *t, const mx_json *list)
 {
     mx_code code = list ? make_room(t, mx_json_count(list)) : mx_error_code();
-    for (int64_t i = 0; !code && i < mx_json_count(list); i++) {
-        const mx_json *item = mx_json_at(list, i);
-        const bool apart = mx_json_kind_of(item) == MX_JSON_ARRAY;
-        const char *left = mx_json_text(apart ? mx_json_at(item, 0) : item),
-                   *right = apart ? mx_json_text(mx_json_at(item, 1)) : "";
-        code = !left || !right ? mx_error_code() : MX_OK;
-        if (!code)
-            code =
-                apart ? add_merge(t, left, strlen(left), right, strlen(right)) : add_merge_line(t, left, strlen(left));
-    }
+    for (int64_t i = 0; !code && i < mx_json_count(list); i++)
+        code = read_merge(t, mx_json_at(list, i));
     return code;
 }
 

@@ -12,8 +12,7 @@ CONV_INLINE void tile_step(const int runs, const int run, const int vectors, con
                            int64_t at, const float *w, int64_t w_block, vfloat *sum)
 {
     const vfloat w0 = vector_load(w), w1 = vectors > 1 ? vector_load(w + w_block) : w0;
-    UNROLL for (int p = 0; p < runs * run; p++)
-    {
+    UNROLL for (int p = 0; p < runs * run; p++) {
         const vfloat value = vector_all(x[p / run][at + p % run * pixel]);
         sum[p * vectors] += value * w0;
         if (vectors > 1)
@@ -30,25 +29,28 @@ CONV_INLINE int64_t place_of(const int run, const int vectors, const layout_tile
 CONV_INLINE void finish_tile(const int run, const int vectors, const int sums, const layout_tile *t, vfloat *sum)
 {
     float *y[LAYOUT_RUNS];
-    UNROLL for (int r = 0; r < sums / vectors / run; r++) y[r] = t->y + t->to[r];
+    UNROLL for (int r = 0; r < sums / vectors / run; r++)
+        y[r] = t->y + t->to[r];
     if (t->add) {
         const float *add[LAYOUT_RUNS];
-        UNROLL for (int r = 0; r < sums / vectors / run; r++) add[r] = t->add + t->to[r];
-        UNROLL for (int i = 0; i < sums; i++) sum[i] +=
-            vector_load(add[i / vectors / run] + place_of(run, vectors, t, i));
+        UNROLL for (int r = 0; r < sums / vectors / run; r++)
+            add[r] = t->add + t->to[r];
+        UNROLL for (int i = 0; i < sums; i++)
+            sum[i] += vector_load(add[i / vectors / run] + place_of(run, vectors, t, i));
     }
     if (t->finish->limits) {
         const vfloat low = vector_all(t->finish->low), high = vector_all(t->finish->high);
-        UNROLL for (int i = 0; i < sums; i++) sum[i] = layout_min(high, vector_max(low, sum[i]));
+        UNROLL for (int i = 0; i < sums; i++)
+            sum[i] = layout_min(high, vector_max(low, sum[i]));
     }
-    UNROLL for (int i = 0; i < sums; i++) vector_store(y[i / vectors / run] + place_of(run, vectors, t, i), sum[i]);
+    UNROLL for (int i = 0; i < sums; i++)
+        vector_store(y[i / vectors / run] + place_of(run, vectors, t, i), sum[i]);
 }
 
 /* Prefetches the cache lines of the addend and of the result. */
 CONV_INLINE void fetch_tile(const int run, const int vectors, const int sums, const layout_tile *t)
 {
-    UNROLL for (int i = 0; i < sums; i++)
-    {
+    UNROLL for (int i = 0; i < sums; i++) {
         const int64_t at = t->to[i / vectors / run];
         __builtin_prefetch(t->add + at + place_of(run, vectors, t, i), 0, 2);
         __builtin_prefetch(t->y + at + place_of(run, vectors, t, i), 1, 2);
@@ -64,21 +66,26 @@ CONV_INLINE void run_tile(const int runs, const int run, const int vectors, cons
     const int sums = runs * run * vectors;
     if (t->add)
         fetch_tile(run, vectors, sums, t);
-    UNROLL for (int i = 0; i < sums; i++) sum[i] = vector_load(t->bias + i % vectors * LANES);
-    UNROLL for (int i = 0; i < runs; i++) x[i] = t->x + t->from[i];
+    UNROLL for (int i = 0; i < sums; i++)
+        sum[i] = vector_load(t->bias + i % vectors * LANES);
+    UNROLL for (int i = 0; i < runs; i++)
+        x[i] = t->x + t->from[i];
     const float *w = t->w;
     const int64_t w_block = t->w_block, taps = t->taps, x_tap = t->x_tap;
     for (int64_t k = 0; k < t->blocks; k++, w += t->w_skip) {
         int64_t row = k * t->x_block;
         if (LAYOUT_RUN == 1) /* the next input block is too far away for the prefetcher of the CPU */
-            UNROLL for (int i = 0; i < runs; i++) __builtin_prefetch(x[i] + row + t->x_block, 0, 3);
+            UNROLL for (int i = 0; i < runs; i++)
+                __builtin_prefetch(x[i] + row + t->x_block, 0, 3);
         for (int64_t r = 0; r < t->rows; r++, row += t->x_row) {
             const float *here[LAYOUT_RUNS];
-            UNROLL for (int i = 0; i < runs; i++) here[i] = x[i] + row;
+            UNROLL for (int i = 0; i < runs; i++)
+                here[i] = x[i] + row;
             for (int64_t tap = 0; tap < taps; tap++) {
                 _Pragma("GCC unroll 4") for (int c = 0; c < inner; c++)
                     tile_step(runs, run, vectors, pixel, here, c, w + c * LANES, w_block, sum);
-                UNROLL for (int i = 0; i < runs; i++) here[i] += x_tap;
+                UNROLL for (int i = 0; i < runs; i++)
+                    here[i] += x_tap;
                 w += inner * LANES;
             }
         }
