@@ -25,4 +25,9 @@ MX_API mx_code mx_limits_set(mx_limits limits); /* an error if a number is out o
  * waits for a GPU, whose queued work goes on.  NULL: none. */
 MX_API void mx_set_interrupt(bool (*asked)(void));
 
+/* What this thread computes more than `seconds` from now fails with MX_ERR_STATE and a message that names the limit, in the
+ * same way, until the limit is set anew: for models of strangers, which may ask for any amount of work.  0: no limit.  Returns
+ * the seconds that were left of the limit before, 0 if there was none; -1 and an error for a negative number or NaN. */
+MX_API double mx_set_time_limit(double seconds);
+
 #endif

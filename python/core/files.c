@@ -157,6 +157,16 @@ static PyObject *set_limits(PyObject *self, PyObject *args)
     return raise_if(mx_limits_set((mx_limits){depth, nodes, pixels, memory}));
 }
 
+static PyObject *set_time_limit(PyObject *self, PyObject *seconds)
+{
+    const double wanted = PyFloat_AsDouble(seconds);
+    (void)self;
+    if (PyErr_Occurred())
+        return NULL;
+    const double left = mx_set_time_limit(wanted);
+    return left < 0 ? raise_error() : PyFloat_FromDouble(left);
+}
+
 static PyMethodDef functions[] = {
     {"load", load, METH_O, "Arrays of a file: a dict, or a list if they have no names."},
     {"pack", pack, METH_O, "The bytes of an array as a .params file holds it."},
@@ -167,6 +177,7 @@ static PyMethodDef functions[] = {
     {"write_file", write_file, METH_VARARGS, "write_file(path, bytes): atomically"},
     {"get_limits", get_limits, METH_NOARGS, "Limits on what files may need, by name."},
     {"set_limits", set_limits, METH_VARARGS, "set_limits(depth, nodes, pixels, memory)"},
+    {"set_time_limit", set_time_limit, METH_O, "Seconds that this thread may compute from now on; returns what was left."},
     {"trusts_pickles", trusts_pickles, METH_NOARGS, "Whether GLUON_TRUST_PICKLES is set."},
     {NULL, NULL, 0, NULL},
 };

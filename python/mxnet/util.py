@@ -3,12 +3,13 @@ import contextlib
 import functools
 import os
 import threading
+import time
 import types
 
 from . import _core
 from .error import DeviceError
 
-__all__ = ["getenv", "setenv", "set_check", "is_check", "get_limits", "set_limits", "get_gpu_count", "get_gpu_memory",
+__all__ = ["getenv", "setenv", "set_check", "is_check", "get_limits", "set_limits", "time_limit", "get_gpu_count", "get_gpu_memory",
            "get_cuda_compute_capability", "is_np_array", "is_np_shape", "is_np_default_dtype", "np_array", "np_shape",
            "np_default_dtype", "set_np", "reset_np", "set_np_shape", "set_np_default_dtype", "use_np_default_dtype", "default_array", "use_np", "use_np_array", "use_np_shape", "makedirs", "set_module"]
 
@@ -65,6 +66,22 @@ def set_limits(**limits):
     after = {**before, **limits}
     _core.set_limits(*(int(after[name]) for name in ("depth", "nodes", "pixels", "memory")))
     return before
+
+
+@contextlib.contextmanager
+def time_limit(seconds):
+    """A `with` block in which this thread computes for so many seconds at most: then the operator or network that runs raises an
+    MXNetError, and so does every later one in the block.  For models of strangers, which may ask for any amount of work.
+
+    Inside of another such block the shorter limit counts; 0 adds no limit.
+    """
+    began = time.monotonic()
+    before = _core.set_time_limit(0)
+    try:
+        _core.set_time_limit(min(seconds, before) if before and seconds else seconds or before)
+        yield
+    finally:
+        _core.set_time_limit(max(before + began - time.monotonic(), 1e-9) if before else 0)
 
 
 def get_gpu_count():

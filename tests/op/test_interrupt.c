@@ -230,12 +230,23 @@ static void grow(grown *g, mx_dtype dtype)
 
 /* ---- checks --------------------------------------------------------------------------------------------------------- */
 
+#define TRIES 5 /* other programs make gaps, too, but not in every try */
+
+static bool has_gap(measured m) { return FAITHFUL && m.seconds > COUNTS && m.gap > m.seconds / 2; }
+
+/* Again: caches are filled. */
+static void measure_again(grown *g)
+{
+    for (int i = 0; i < TRIES && (i == 0 || has_gap(g->there) || has_gap(g->back)); i++)
+        measure(&g->c, &g->in, g->types, g->with_gradient, &g->there, &g->back);
+}
+
 static void check_gap(const grown *g, const char *what, measured m)
 {
     if (chatty)
         printf("%s sample %d %s: %.1f ms, longest gap %.1f ms, %d questions\n", g->c.op->name, g->c.number, what,
                m.seconds * 1e3, m.gap * 1e3, m.asked);
-    if (FAITHFUL && m.seconds > COUNTS && m.gap > m.seconds / 2)
+    if (has_gap(m))
         ops_fail(&g->c, "%s: %.1f of %.1f ms pass without a question whether to stop", what, m.gap * 1e3,
                  m.seconds * 1e3);
 }
@@ -281,7 +292,7 @@ static void check_sample(mx_op *op, int number)
     if (ops_first_type(&c, list, &dtype, g.types) &&
         (try_case(&g, &c, dtype) || (g.with_gradient = false, try_case(&g, &c, dtype)))) {
         grow(&g, dtype);
-        measure(&g.c, &g.in, g.types, g.with_gradient, &g.there, &g.back); /* again: caches are filled */
+        measure_again(&g);
         check_gap(&g, "forward", g.there);
         check_gap(&g, "backward", g.back);
         check_stops(&g, false, g.there.asked);

@@ -5,8 +5,12 @@ Each kind of work takes a minute or more; a call that is not interrupted runs in
 import os
 import subprocess
 import sys
+import time
 
 import pytest
+
+import mxnet as mx
+from mxnet import nd
 
 PROGRAM = """
 import os, signal, threading, time
@@ -77,3 +81,48 @@ def test_loader_is_interrupted(threads):
                "    def __getitem__(self, i): time.sleep(1); return nd.ones(1)\n"
                f"loader = gluon.data.DataLoader(Slow(), 1, num_workers=1, thread_pool={threads})", "list(loader)")
     assert done.stdout.split() == ["interrupted"] and done.returncode == 0, done.stdout + done.stderr
+
+
+LIMITED = """
+import time
+import pytest
+
+import mxnet as mx
+from mxnet import nd
+import mxnet as mx
+from mxnet import gluon, nd
+{setup}
+began = time.monotonic()
+with pytest.raises(mx.MXNetError, match="time limit of 0.5 seconds"):
+    with mx.util.time_limit(0.5):
+        {work}
+assert time.monotonic() - began < 20
+assert nd.dot(nd.ones((300, 300)), nd.ones((300, 300))).sum().asscalar() == 300 ** 3
+print("limited")
+"""
+
+
+@pytest.mark.parametrize("name", ["product", "recurrent", "hybridized", "running sums"])
+def test_time_limit(name):
+    setup, work = LONG[name]
+    done = subprocess.run([sys.executable, "-c", LIMITED.format(setup=setup, work=work)], capture_output=True, text=True, timeout=50)
+    assert done.stdout.split() == ["limited"] and done.returncode == 0, done.stdout + done.stderr
+
+
+def test_time_limits_nest():
+    """The shorter limit counts, that of the outer block comes back, and without a block there is none."""
+    def work():
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            nd.ones(4).wait_to_read()
+    with mx.util.time_limit(100):
+        with pytest.raises(mx.MXNetError, match=r"time limit of 0\.[01]\d* seconds"):
+            with mx.util.time_limit(0.1):
+                with mx.util.time_limit(50):
+                    with mx.util.time_limit(0):
+                        work()
+        work()
+    with pytest.raises(mx.MXNetError, match="at least 0 seconds, got -1"):
+        with mx.util.time_limit(-1):
+            pass
+    work()
