@@ -1,11 +1,11 @@
 /* Stopping every operator, forward and backward, on its samples grown until they take some time.
  *
- * Between two questions whether to stop passes at most a part of the call: then a call that takes a minute can be stopped
- * within a second.  And a call that is stopped at any of its questions ends with an error that says so, frees what it had
- * allocated, touches no memory of others (under the sanitizers), and the next call gives the right numbers.
+ * A call that is stopped at any of its questions ends with an error that says so, frees what it had allocated, touches no memory
+ * of others (under the sanitizers), and the next call gives the right numbers.  With -t, what depends on the machine: between two
+ * questions whether to stop passes at most half of a call; then a call that takes a minute can be stopped in time.
  *
- *     test_interrupt             all
- *     test_interrupt dot ...     only these operators, with the numbers measured
+ *     test_interrupt                  all
+ *     test_interrupt [-t] dot ...     only these operators, with the numbers measured
  *
  * ctest-timeout: 900
  * ctest-levels: best (the questions are asked around the arithmetic)
@@ -36,14 +36,9 @@
 #define COUNTS 0.004                     /* seconds from which on the share of the longest gap is looked at */
 #define SAMPLES 6                        /* of an operator */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FAITHFUL 0 /* times are those of the sanitizer */
-#else
-#define FAITHFUL 1
-#endif
 #define SIZES 16
 
-static bool chatty;
+static bool chatty, judges_times;
 
 /* ---- the questions -------------------------------------------------------------------------------------------------- */
 
@@ -232,7 +227,7 @@ static void grow(grown *g, mx_dtype dtype)
 
 #define TRIES 5 /* other programs make gaps, too, but not in every try */
 
-static bool has_gap(measured m) { return FAITHFUL && m.seconds > COUNTS && m.gap > m.seconds / 2; }
+static bool has_gap(measured m) { return judges_times && m.seconds > COUNTS && m.gap > m.seconds / 2; }
 
 /* Again: caches are filled. */
 static void measure_again(grown *g)
@@ -321,6 +316,8 @@ static void test_operator(void **state)
 int main(int argc, char **argv)
 {
     int count = 0, used = 0;
+    if (argc > 1 && !strcmp(argv[1], "-t"))
+        judges_times = true, argc--, argv++;
     chatty = argc > 1;
     mx_set_num_threads(1); /* the gaps of one thread are those of all */
     mx_interrupt_set_pause(0);
