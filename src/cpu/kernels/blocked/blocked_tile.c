@@ -26,14 +26,15 @@ CONV_INLINE int64_t place_of(const int run, const int vectors, const layout_tile
     return i / vectors % run * LANES + i % vectors * t->y_block;
 }
 
-CONV_INLINE void finish_tile(const int run, const int vectors, const int sums, const layout_tile *t, vfloat *sum)
+CONV_INLINE void finish_tile(const int runs, const int run, const int vectors, const layout_tile *t, vfloat *sum)
 {
+    const int sums = runs * run * vectors;
     float *y[LAYOUT_RUNS];
-    UNROLL for (int r = 0; r < sums / vectors / run; r++)
+    UNROLL for (int r = 0; r < runs; r++)
         y[r] = t->y + t->to[r];
     if (t->add) {
         const float *add[LAYOUT_RUNS];
-        UNROLL for (int r = 0; r < sums / vectors / run; r++)
+        UNROLL for (int r = 0; r < runs; r++)
             add[r] = t->add + t->to[r];
         UNROLL for (int i = 0; i < sums; i++)
             sum[i] += vector_load(add[i / vectors / run] + place_of(run, vectors, t, i));
@@ -90,7 +91,7 @@ CONV_INLINE void run_tile(const int runs, const int run, const int vectors, cons
             }
         }
     }
-    finish_tile(run, vectors, sums, t, sum);
+    finish_tile(runs, run, vectors, t, sum);
 }
 
 #define TILE(name, inner, pixel, size, vectors) \
