@@ -371,7 +371,7 @@ static void test_many_outside(void **state)
 {
     (void)state;
     MX_SCOPE;
-    char text[MANY + 2][8];
+    char text[MANY + 2][16];
     const char *names_of[MANY + 2];
     mx_array *outside[MANY], *values[MANY + 2];
     for (int i = 0; i < MANY + 2; i++) {
