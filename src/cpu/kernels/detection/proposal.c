@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
@@ -108,6 +109,8 @@ static mx_code run(const mx_kernel_call *call)
         for (int k = 0; k < 3; k++)
             job.info[k] = element(&job, mx_data(call->in[2]), 3 * n + k);
         mx_parallel(s[2] * s[3], 1 + MX_GRAIN / (32 * job.anchors), make_boxes, &job);
+        if (mx_stop_wanted()) /* the order is incomplete */
+            break;
         write_rows(call, job.single, n, kept, keep_best(&job, count, kept), job.p->rpn_post_nms_top_n);
     }
     mx_free(job.boxes, bytes);
