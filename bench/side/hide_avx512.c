@@ -3,21 +3,34 @@
  *     cc -O2 -shared -fPIC -o hide_avx512.so hide_avx512.c && LD_PRELOAD=./hide_avx512.so program
  *
  * The kernel lets CPUID fault (ARCH_SET_CPUID, inherited by threads and forked processes); the handler of the fault
- * executes the instruction itself and clears the bits.  Needs a CPU with CPUID faulting ("cpuid_fault" in
- * /proc/cpuinfo): elsewhere the program ends at its start, with a message, instead of measuring something else.
+ * executes the instruction itself and clears the bits.  CPUs without CPUID faulting ("cpuid_fault" in /proc/cpuinfo) need
+ * libraries in which CPUID is an invalid instruction (trap_cpuid.py) and HIDE_TRAPPED=1, which says so: otherwise the
+ * program ends at its start, with a message, instead of measuring something else.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <cpuid.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
+static bool faults; /* this CPU can make CPUID fault */
+
 static long answer_cpuid(unsigned long allowed) { return syscall(SYS_arch_prctl, ARCH_SET_CPUID, allowed); }
+
+static void execute(unsigned leaf, unsigned subleaf, unsigned *a, unsigned *b, unsigned *c, unsigned *d)
+{
+    if (faults)
+        answer_cpuid(1);
+    __cpuid_count(leaf, subleaf, *a, *b, *c, *d);
+    if (faults)
+        answer_cpuid(0);
+}
 
 /* Extended features: leaf 7, subleaf 0 (ebx, ecx, edx) and subleaf 1 (eax). */
 static void hide(unsigned leaf, unsigned subleaf, unsigned *a, unsigned *b, unsigned *c, unsigned *d)
@@ -40,15 +53,13 @@ static void on_fault(int number, siginfo_t *info, void *context)
     (void)info;
     greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
     const unsigned char *at = (const unsigned char *)r[REG_RIP];
-    if (at[0] != 0x0f || at[1] != 0xa2) { /* any other fault ends the program as usual */
+    if (at[0] != 0x0f || at[1] != (faults ? 0xa2 : 0x0b)) { /* any other fault ends the program as usual */
         signal(number, SIG_DFL);
         return;
     }
     const unsigned leaf = (unsigned)r[REG_RAX], subleaf = (unsigned)r[REG_RCX];
     unsigned a, b, c, d;
-    answer_cpuid(1);
-    __cpuid_count(leaf, subleaf, a, b, c, d);
-    answer_cpuid(0);
+    execute(leaf, subleaf, &a, &b, &c, &d);
     hide(leaf, subleaf, &a, &b, &c, &d);
     r[REG_RAX] = a, r[REG_RBX] = b, r[REG_RCX] = c, r[REG_RDX] = d;
     r[REG_RIP] += 2;
@@ -57,7 +68,8 @@ static void on_fault(int number, siginfo_t *info, void *context)
 __attribute__((constructor)) static void begin(void)
 {
     const struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    if (sigaction(SIGSEGV, &action, NULL) || answer_cpuid(0)) {
+    faults = !answer_cpuid(0);
+    if (sigaction(faults ? SIGSEGV : SIGILL, &action, NULL) || (!faults && !getenv("HIDE_TRAPPED"))) {
         fprintf(stderr, "hide_avx512: this CPU or kernel cannot make CPUID fault\n");
         _exit(1);
     }

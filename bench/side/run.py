@@ -21,6 +21,7 @@ import tempfile
 import time
 
 import report
+import trap_cpuid
 from workloads import IMPORTS, PROGRAMS, ROWS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -70,15 +71,30 @@ def surroundings(path):
     return environment
 
 
-def hide_avx512(folder):
+def hide_avx512(options, folder):
     """Every process that is started from now on finds a CPU without AVX-512."""
     library = os.path.join(folder, "hide_avx512.so")
     subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", library,
                     os.path.join(HERE, "hide_avx512.c")], check=True)
     done = subprocess.run(["/bin/true"], env={**os.environ, "LD_PRELOAD": library}, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(done.stderr.strip())
+        print(f"{done.stderr.strip()}: the peers run copies of their libraries in which it is trapped")
+        trap_peers(options)
     os.environ["LD_PRELOAD"] = library
+
+
+def trap_peers(options):
+    """Paths of the peers' packages become those of the copies, which lie beside their environments."""
+    os.environ["HIDE_TRAPPED"] = "1"
+    os.environ["GLUON_CPU_LEVEL"] = "avx2"
+    for name, python in options.peer.items():
+        if name == "gluon":
+            continue
+        packages = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"], stdout=subprocess.PIPE,
+                                  text=True, check=True).stdout.strip()
+        trapped = os.path.dirname(os.path.dirname(python)) + "-trapped"
+        trap_cpuid.copy(packages, trapped)
+        options.path[name] = trapped
 
 
 def export_zoo(options, folder):
@@ -218,7 +234,7 @@ def main():
     print(f"{facts['cpu']}, {facts['cores']} cores, load {facts['load']:.1f} at the start")
     with tempfile.TemporaryDirectory() as folder:
         if options.avx2:
-            hide_avx512(folder)
+            hide_avx512(options, folder)
         export_zoo(options, folder)
         peers = start_all(options)
         if not peers:
