@@ -182,12 +182,19 @@ static layout_finish finish_of(const mx_blocked_convolution_attrs *a)
 
 static const float *data_or_null(const mx_array *x) { return mx_is_none(x) ? NULL : mx_data(x); }
 
+static bool is_pointwise(const layout_conv *c)
+{
+    return !c->plain && c->kernel[0] == 1 && c->kernel[1] == 1 && !c->pad[0] && !c->pad[1];
+}
+
 static mx_code run_convolution(const mx_kernel_call *call)
 {
     const mx_blocked_convolution_attrs *a = call->attrs;
     const mx_array *x = call->in[0], *w = call->in[1], *y = call->out[0];
-    if (y->dtype != MX_FLOAT32 || y->shape[4] != LANES)
+    if (y->dtype != MX_FLOAT32 || y->shape[4] != LANES || !mx_size(x))
         return MX_DECLINED;
+    if (!mx_size(y))
+        return MX_OK;
     const bool depthwise = x->ndim == 5 && w->ndim == 4, winograd = x->ndim == 5 && w->ndim == 5;
     layout_conv c = {.batch = x->shape[0],
                      .blocks = x->shape[1],
@@ -208,7 +215,10 @@ static mx_code run_convolution(const mx_kernel_call *call)
         c.kernel[i] = winograd ? 3 : w->shape[(depthwise ? 1 : 2) + i];
         c.stride[i] = at(&a->stride, i, 1), c.dilate[i] = at(&a->dilate, i, 1), c.pad[i] = at(&a->pad, i, 0);
     }
-    return depthwise ? layout_depthwise(&c) : winograd ? layout_winograd(&c) : layout_convolve(&c);
+    return depthwise          ? layout_depthwise(&c)
+           : winograd         ? layout_winograd(&c)
+           : is_pointwise(&c) ? layout_pointwise(&c)
+                              : layout_convolve(&c);
 }
 
 /* ---- pooling ----------------------------------------------------------------------------------------------------- */

@@ -26,6 +26,8 @@ typedef struct layout_conv {
 #define layout_convolve MX_LEVEL_NAME(layout_convolve)
 #define layout_depthwise MX_LEVEL_NAME(layout_depthwise)
 mx_code layout_convolve(const layout_conv *c); /* w (out_blocks, blocks, KH, KW, LANES or 1, LANES) */
+#define layout_pointwise MX_LEVEL_NAME(layout_pointwise)
+mx_code layout_pointwise(const layout_conv *c); /* the same for 1x1 windows without padding */
 #define layout_winograd MX_LEVEL_NAME(layout_winograd)
 mx_code layout_winograd(const layout_conv *c);  /* 3x3, w (16, out_blocks, blocks, LANES, LANES) */
 mx_code layout_depthwise(const layout_conv *c); /* w (blocks, KH, KW, LANES), out_blocks = blocks */

@@ -22,16 +22,16 @@
 typedef struct job {
     const layout_conv *c;
     int64_t inner;         /* floats of a source pixel: LANES; unblocked: 1 */
-    int64_t height, width; /* of the result; a flat image is one row */
-    int64_t in_height, in_width;
-    bool packs;           /* the source is copied */
-    int64_t pack_width;   /* pixels of a packed row */
-    int64_t pack_rows;    /* most packed rows of an image's part */
-    int64_t images, rows; /* of a strip: complete images, or rows of one image */
+    int64_t height, width; /* of the result */
+    bool packs;            /* the source is copied */
+    int64_t pack_width;    /* pixels of a packed row */
+    int64_t pack_rows;     /* most packed rows of an image's part */
+    int64_t images, rows;  /* of a strip: complete images, or rows of one image */
     int64_t strips, groups;
     int64_t slices; /* of the input blocks: the sums of one are stored before the next one begins */
     int64_t parts;
     const layout_tile_fn (*tiles)[LAYOUT_SIZES + 1]; /* [vectors - 1][size] */
+    int64_t *at;                                     /* unblocked source: where the taps are */
     float *room;                                     /* (parts, pack_bytes) */
     int64_t room_floats;                             /* of a part */
 } job;
@@ -88,24 +88,11 @@ static void choose_sizes(job *j)
 {
     const layout_conv *c = j->c;
     const bool pads = c->pad[0] || c->pad[1];
-    const bool flat = !pads && c->kernel[0] == 1 && c->kernel[1] == 1 && c->stride[0] == 1 && c->stride[1] == 1;
     j->inner = c->plain ? 1 : LANES;
     j->tiles = layout_tile_table[c->plain][least(c->stride[1], LAYOUT_STRIDES) - 1];
-    j->height = c->out_height, j->width = c->out_width, j->in_height = c->height, j->in_width = c->width;
-    /* Pixels of a 1x1 kernel are one long row, split into rows of suitable length. */
-    if (flat) {
-        const int64_t pixels = j->height * j->width;
-        int64_t width = 2 * LAYOUT_PIXELS;
-        if (pixels <= 8 * width || pixels % width) {
-            for (width = least(pixels, 4 * width); pixels % width; width--) {
-            }
-            width = width < LAYOUT_PIXELS ? pixels : width;
-        }
-        j->width = j->in_width = width;
-        j->height = j->in_height = pixels / width;
-    }
+    j->height = c->out_height, j->width = c->out_width;
     j->packs = pads;
-    j->pack_width = pads ? (j->width - 1) * c->stride[1] + (c->kernel[1] - 1) * c->dilate[1] + 1 : j->in_width;
+    j->pack_width = pads ? (j->width - 1) * c->stride[1] + (c->kernel[1] - 1) * c->dilate[1] + 1 : c->width;
     j->groups = up(c->out_blocks, LAYOUT_VECTORS);
     j->slices = LAYOUT_RUN > 1 ? 1 : least(c->blocks, up(c->blocks * weight_bytes(j), SLICE_BYTES));
     choose_strips(j, mx_num_threads());
@@ -120,7 +107,7 @@ static void choose_sizes(job *j)
 static void pack_row(const job *j, const float *from, float *to)
 {
     const int64_t left = least(j->c->pad[1], j->pack_width), inner = j->inner;
-    const int64_t middle = least(j->in_width, j->pack_width - left), right = j->pack_width - left - middle;
+    const int64_t middle = least(j->c->width, j->pack_width - left), right = j->pack_width - left - middle;
     memset(to, 0, (size_t)(left * inner) * sizeof *to);
     memcpy(to + left * inner, from, (size_t)(middle * inner) * sizeof *to);
     memset(to + (left + middle) * inner, 0, (size_t)(right * inner) * sizeof *to);
@@ -132,11 +119,11 @@ static void pack_image(const job *j, int64_t n, int64_t row, int64_t rows, float
     const layout_conv *c = j->c;
     const int64_t first = row * c->stride[0] - c->pad[0], count = rows_for(j, rows), line = j->pack_width * j->inner;
     for (int64_t b = 0; b < c->blocks; b++) {
-        const float *plane = c->x + (n * c->blocks + b) * j->in_height * j->in_width * j->inner;
+        const float *plane = c->x + (n * c->blocks + b) * j->c->height * j->c->width * j->inner;
         for (int64_t r = 0; r < count; r++) {
             float *target = to + (b * j->pack_rows + r) * line;
-            if (first + r >= 0 && first + r < j->in_height)
-                pack_row(j, plane + (first + r) * j->in_width * j->inner, target);
+            if (first + r >= 0 && first + r < j->c->height)
+                pack_row(j, plane + (first + r) * j->c->width * j->inner, target);
             else
                 memset(target, 0, (size_t)line * sizeof *target);
         }
@@ -189,11 +176,13 @@ typedef struct group {
     float bias[LAYOUT_VECTORS * LANES];
 } group;
 
+static int64_t tap_count(const layout_conv *c) { return c->blocks * c->kernel[0] * c->kernel[1]; }
+
 static void run_tile(const job *j, const strip *s, const pixels *p, const group *g)
 {
     const layout_conv *c = j->c;
     int64_t first = 0, end = c->kernel[0], first_b = 0, end_b = 0;
-    if (j->packs && p->first.n == p->last.n) { /* all pixels take the kernel rows that one of them needs */
+    if (j->packs && !c->plain && p->first.n == p->last.n) { /* all pixels take the kernel rows that one of them needs */
         kernel_rows(c, p->first.y, &first, &end);
         kernel_rows(c, p->last.y, &first_b, &end_b);
         first = least(first, first_b), end = most(end, end_b);
@@ -206,7 +195,8 @@ static void run_tile(const job *j, const strip *s, const pixels *p, const group 
                            .from = p->from,
                            .blocks = g->end - g->begin,
                            .rows = end - first,
-                           .taps = c->kernel[1],
+                           .taps = c->plain ? tap_count(c) : c->kernel[1],
+                           .at = j->at,
                            .x_block = s->x_block,
                            .x_row = c->dilate[0] * s->x_row,
                            .x_tap = c->dilate[1] * j->inner,
@@ -360,22 +350,29 @@ static strip find_strip(const job *j, int64_t number)
     return s;
 }
 
+/* Floats to the next source row, and to the next input block. */
+static int64_t row_floats(const job *j) { return (j->packs ? j->pack_width : j->c->width) * j->inner; }
+static int64_t block_floats(const job *j) { return (j->packs ? j->pack_rows : j->c->height) * row_floats(j); }
+
 static void open_strip(const job *j, strip *s, float *room)
 {
     const layout_conv *c = j->c;
-    if (!j->packs) {
-        s->x_row = j->in_width * j->inner;
-        s->x_block = j->in_height * s->x_row;
-        s->x_image = c->blocks * s->x_block;
-        s->x = c->x + s->n * s->x_image + s->row * c->stride[0] * s->x_row;
-        return;
-    }
-    s->x_row = j->pack_width * j->inner;
-    s->x_block = j->pack_rows * s->x_row;
+    s->x_row = row_floats(j);
+    s->x_block = block_floats(j);
     s->x_image = c->blocks * s->x_block;
-    s->x = room;
-    for (int64_t i = 0; i < s->images; i++)
+    s->x = j->packs ? room : c->x + s->n * s->x_image + s->row * c->stride[0] * s->x_row;
+    for (int64_t i = 0; j->packs && i < s->images; i++)
         pack_image(j, s->n + i, s->row, s->rows, room + i * s->x_image);
+}
+
+static void place_taps(const job *j)
+{
+    const layout_conv *c = j->c;
+    int64_t *at = j->at;
+    for (int64_t b = 0; b < c->blocks; b++)
+        for (int64_t r = 0; r < c->kernel[0]; r++)
+            for (int64_t t = 0; t < c->kernel[1]; t++)
+                *at++ = b * block_floats(j) + r * c->dilate[0] * row_floats(j) + t * c->dilate[1];
 }
 
 static void run_part(void *arg, int part, int parts)
@@ -398,10 +395,16 @@ mx_code layout_convolve(const layout_conv *c)
 {
     job j = {.c = c};
     choose_sizes(&j);
+    const size_t taps = c->plain ? (size_t)tap_count(c) * sizeof *j.at : 0;
     const size_t bytes = (size_t)(j.parts * j.room_floats) * sizeof(float);
-    if (bytes && !(j.room = mx_alloc(bytes)))
-        return MX_ERR_MEMORY;
-    mx_parallel_parts((int)j.parts, run_part, &j);
+    mx_code code = MX_OK;
+    if ((taps && !(j.at = mx_alloc(taps))) || (bytes && !(j.room = mx_alloc(bytes))))
+        code = MX_ERR_MEMORY;
+    if (taps && !code)
+        place_taps(&j);
+    if (!code)
+        mx_parallel_parts((int)j.parts, run_part, &j);
     mx_free(j.room, bytes);
-    return MX_OK;
+    mx_free(j.at, taps);
+    return code;
 }

@@ -58,19 +58,24 @@ CONV_INLINE void fetch_tile(const int run, const int vectors, const int sums, co
     }
 }
 
-/* inner: channels of an input block. */
-CONV_INLINE void run_tile(const int runs, const int run, const int vectors, const int inner, const int64_t pixel,
-                          const layout_tile *t)
+/* Sums that begin with the bias, and the first source of each run. */
+CONV_INLINE void begin_tile(const int runs, const int run, const int vectors, const layout_tile *t, const float **x,
+                            vfloat *sum)
 {
-    vfloat sum[LAYOUT_PIXELS * LAYOUT_VECTORS];
-    const float *x[LAYOUT_RUNS];
-    const int sums = runs * run * vectors;
     if (t->add)
-        fetch_tile(run, vectors, sums, t);
-    UNROLL for (int i = 0; i < sums; i++)
+        fetch_tile(run, vectors, runs * run * vectors, t);
+    UNROLL for (int i = 0; i < runs * run * vectors; i++)
         sum[i] = vector_load(t->bias + i % vectors * LANES);
     UNROLL for (int i = 0; i < runs; i++)
         x[i] = t->x + t->from[i];
+}
+
+CONV_INLINE void run_blocked(const int runs, const int run, const int vectors, const int64_t pixel,
+                             const layout_tile *t)
+{
+    vfloat sum[LAYOUT_PIXELS * LAYOUT_VECTORS];
+    const float *x[LAYOUT_RUNS];
+    begin_tile(runs, run, vectors, t, x, sum);
     const float *w = t->w;
     const int64_t w_block = t->w_block, taps = t->taps, x_tap = t->x_tap;
     for (int64_t k = 0; k < t->blocks; k++, w += t->w_skip) {
@@ -83,32 +88,45 @@ CONV_INLINE void run_tile(const int runs, const int run, const int vectors, cons
             UNROLL for (int i = 0; i < runs; i++)
                 here[i] = x[i] + row;
             for (int64_t tap = 0; tap < taps; tap++) {
-                _Pragma("GCC unroll 4") for (int c = 0; c < inner; c++)
+                _Pragma("GCC unroll 4") for (int c = 0; c < LANES; c++)
                     tile_step(runs, run, vectors, pixel, here, c, w + c * LANES, w_block, sum);
                 UNROLL for (int i = 0; i < runs; i++)
                     here[i] += x_tap;
-                w += inner * LANES;
+                w += LANES * LANES;
             }
         }
     }
     finish_tile(runs, run, vectors, t, sum);
 }
 
-#define TILE(name, inner, pixel, size, vectors) \
+/* Few products per tap: one loop over all of them. */
+CONV_INLINE void run_plain(const int runs, const int run, const int vectors, const int64_t pixel, const layout_tile *t)
+{
+    vfloat sum[LAYOUT_PIXELS * LAYOUT_VECTORS];
+    const float *x[LAYOUT_RUNS];
+    begin_tile(runs, run, vectors, t, x, sum);
+    const float *w = t->w;
+    const int64_t w_block = t->w_block, *at = t->at;
+    for (const int64_t *end = at + t->taps; at < end; at++, w += LANES)
+        tile_step(runs, run, vectors, pixel, x, *at, w, w_block, sum);
+    finish_tile(runs, run, vectors, t, sum);
+}
+
+#define TILE(name, run, pixel, size, vectors) \
     static void name##_##size##_##vectors(const layout_tile *t) \
     { \
-        run_tile(LAYOUT_RUN > 1 ? LAYOUT_RUNS : size, LAYOUT_RUN > 1 ? size : 1, vectors, inner, pixel, t); \
+        run(LAYOUT_RUN > 1 ? LAYOUT_RUNS : size, LAYOUT_RUN > 1 ? size : 1, vectors, pixel, t); \
     }
-#define TILES_2(name, inner, pixel, size) TILE(name, inner, pixel, size, 1) TILE(name, inner, pixel, size, 2)
-#define TILES_6(name, inner, pixel) \
-    TILES_2(name, inner, pixel, 1) \
-    TILES_2(name, inner, pixel, 2) \
-    TILES_2(name, inner, pixel, 3) TILES_2(name, inner, pixel, 4) TILES_2(name, inner, pixel, 5) \
-        TILES_2(name, inner, pixel, 6)
+#define TILES_2(name, run, pixel, size) TILE(name, run, pixel, size, 1) TILE(name, run, pixel, size, 2)
+#define TILES_6(name, run, pixel) \
+    TILES_2(name, run, pixel, 1) \
+    TILES_2(name, run, pixel, 2) \
+    TILES_2(name, run, pixel, 3) TILES_2(name, run, pixel, 4) TILES_2(name, run, pixel, 5) \
+        TILES_2(name, run, pixel, 6)
 #define SIZES_6(name, v) NULL, name##_1_##v, name##_2_##v, name##_3_##v, name##_4_##v, name##_5_##v, name##_6_##v
 
 #if LAYOUT_RUN > 1
-#define TILES(name, inner, pixel) TILES_6(name, inner, pixel) TILES_2(name, inner, pixel, 7)
+#define TILES(name, run, pixel) TILES_6(name, run, pixel) TILES_2(name, run, pixel, 7)
 #define SIZES(name, v) SIZES_6(name, v), name##_7_##v
 #else
 #define TILES TILES_6
@@ -120,13 +138,13 @@ CONV_INLINE void run_tile(const int runs, const int run, const int vectors, cons
         {SIZES(name, 1)}, {SIZES(name, 2)}, \
     }
 
-TILES(blocked_1, LANES, LANES)
-TILES(plain_1, 1, 1)
+TILES(blocked_1, run_blocked, LANES)
+TILES(plain_1, run_plain, 1)
 #if LAYOUT_STRIDES > 1
-TILES(blocked_2, LANES, 2 * LANES)
-TILES(blocked_any, LANES, t->x_pixel)
-TILES(plain_2, 1, 2)
-TILES(plain_any, 1, t->x_pixel)
+TILES(blocked_2, run_blocked, 2 * LANES)
+TILES(blocked_any, run_blocked, t->x_pixel)
+TILES(plain_2, run_plain, 2)
+TILES(plain_any, run_plain, t->x_pixel)
 const layout_tile_fn layout_tile_table[2][LAYOUT_STRIDES][LAYOUT_VECTORS][LAYOUT_SIZES + 1] = {
     {STRIDE(blocked_1), STRIDE(blocked_2), STRIDE(blocked_any)}, {STRIDE(plain_1), STRIDE(plain_2), STRIDE(plain_any)}};
 #else

@@ -10,7 +10,7 @@
  * next row or image and computes no pixel twice.
  * The sums begin with the bias; a second array is added, the result clipped and stored from the registers.
  *
- * Unblocked data (few channels, the first layer) is read in the same way: blocks of one channel.
+ * Of unblocked data (few channels, the first layer) a tap has one channel, and a list says where all taps are.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_BLOCKED_TILE_H
@@ -43,7 +43,8 @@ typedef struct layout_tile {
     const float *x;                         /* source of the first tap; ... */
     const int64_t *from;                    /* ... floats from there to the first pixel of each run */
     int64_t blocks;                         /* input blocks */
-    int64_t rows, taps;                     /* of the kernel: lines, and taps along a line */
+    int64_t rows, taps;                     /* of the kernel: lines, and taps along a line; unblocked: all taps */
+    const int64_t *at;                      /* unblocked: floats from the first tap to each, (taps) */
     int64_t x_block, x_row, x_tap, x_pixel; /* strides of the source in floats; x_pixel: between output pixels */
     const float *w;                         /* of the first output block, from the first tap on */
     int64_t w_skip;                         /* floats to skip for omitted kernel rows, per input block */

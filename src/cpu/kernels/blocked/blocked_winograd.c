@@ -2,7 +2,7 @@
  *
  *     V = B' d B   16 numbers per tile of 4x4 pixels and channel        B' = ( 1  0 -1  0 |  0  1  1  0 |
  *     M = sum over channels of U V, number by number: 16 products              0 -1  1  0 |  0  1  0 -1 )
- *         of (tiles, C) and (C, O), by the tiles of blocked_tile.h
+ *         of (tiles, C) and (C, O), by the tiles of blocked_line.h
  *     y = A' M A   the 2x2 results of the tile                          A' = ( 1  1  1  0 |  0  1 -1 -1 )
  *
  * The weight U = G w G' is computed beforehand (_block_weight).  Rounding errors are close to those of direct sums: all
@@ -17,6 +17,7 @@
 #include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/blocked/blocked.h"
+#include "cpu/kernels/blocked/blocked_line.h"
 
 #define STRIP_BYTES (512 << 10) /* of V that a strip should have */
 #define UNROLL4 _Pragma("GCC unroll 4")
@@ -29,6 +30,11 @@ typedef struct job {
     int64_t v, m; /* floats of a strip's V and of a group's M */
     float *room;  /* (parts, v + m) */
 } job;
+
+/* Floats from one of the 16 numbers of a tile to the next, in V and in M: a cache line more than the numbers of all tiles, as
+ * multiples of 4096 bytes would compete for the same places of the first-level cache. */
+static int64_t v_step(const layout_conv *c, int64_t tiles) { return c->blocks * tiles * LANES + 16; }
+static int64_t m_step(int64_t tiles) { return LINE_VECTORS * tiles * LANES + 16; }
 
 static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -62,7 +68,7 @@ static void transform_tile(const layout_conv *c, const float *plane, int64_t y, 
 static void transform_strip(const job *j, int64_t begin, int64_t end, float *v)
 {
     const layout_conv *c = j->c;
-    const int64_t tiles = (end - begin) * j->across, step = c->blocks * tiles * LANES;
+    const int64_t tiles = (end - begin) * j->across, step = v_step(c, tiles);
     for (int64_t b = 0; b < c->blocks; b++)
         for (int64_t r = begin; r < end; r++) {
             const float *plane = c->x + (r / j->down * c->blocks + b) * c->height * c->width * LANES;
@@ -97,7 +103,7 @@ static void finish_tile(const layout_conv *c, const float *m, int64_t step, vflo
 static void finish_strip(const job *j, int64_t begin, int64_t end, int64_t block, int64_t vectors, const float *m)
 {
     const layout_conv *c = j->c;
-    const int64_t tiles = (end - begin) * j->across, step = LAYOUT_VECTORS * tiles * LANES;
+    const int64_t tiles = (end - begin) * j->across, step = m_step(tiles);
     for (int64_t k = 0; k < vectors; k++) {
         const int64_t channel = (block + k) * LANES;
         const vfloat bias = c->bias ? vector_load_part(c->bias + channel, c->channels - channel) : (vfloat){0};
@@ -112,31 +118,21 @@ static void finish_strip(const job *j, int64_t begin, int64_t end, int64_t block
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
 /* One of the 16 products: v (blocks, tiles, LANES) times u (vectors, blocks, LANES, LANES). */
-static void multiply(const layout_conv *c, int64_t tiles, int64_t vectors, const float *v, const float *u, float *m)
+static void multiply(const layout_conv *c, int64_t tiles, int64_t vectors, const float *v, const float *u,
+                     const float *next_u, float *m)
 {
-    static const float none[LAYOUT_VECTORS * LANES];
+    static const float none[LINE_VECTORS * LANES];
     static const layout_finish as_it_is;
-    const int64_t parts = up(tiles, LAYOUT_PIXELS);
-    for (int64_t i = 0; i < parts; i++) {
-        const int64_t begin = i * tiles / parts, count = (i + 1) * tiles / parts - begin, run = up(count, LAYOUT_RUNS);
-        int64_t at[LAYOUT_RUNS];
-        for (int64_t r = 0; r < LAYOUT_RUNS; r++)
-            at[r] = least(begin + r * run, begin + count - run) * LANES;
-        const layout_tile t = {.x = v,
-                               .from = at,
-                               .blocks = c->blocks,
-                               .rows = 1,
-                               .taps = 1,
-                               .x_block = tiles * LANES,
-                               .w = u,
-                               .w_block = c->blocks * LANES * LANES,
-                               .bias = none,
-                               .y = m,
-                               .to = at,
-                               .y_block = tiles * LANES,
-                               .finish = &as_it_is};
-        layout_tile_table[0][0][vectors - 1][LAYOUT_RUN > 1 ? run : count](&t);
-    }
+    const layout_line line = {.x = v,
+                              .blocks = c->blocks,
+                              .x_block = tiles * LANES,
+                              .w = u,
+                              .w_block = c->blocks * LANES * LANES,
+                              .bias = none,
+                              .y = m,
+                              .y_block = tiles * LANES,
+                              .finish = &as_it_is};
+    layout_run_line(&line, vectors, tiles, next_u);
 }
 
 static void run_part(void *arg, int part, int parts)
@@ -147,17 +143,21 @@ static void run_part(void *arg, int part, int parts)
     float *v = j->room + part * (j->v + j->m), *m = v + j->v;
     int64_t open = -1, begin = 0, end = 0;
     for (int64_t i = first; i < last && !mx_stop_wanted(); i++) {
-        const int64_t block = i % j->groups * LAYOUT_VECTORS, vectors = least(LAYOUT_VECTORS, c->out_blocks - block);
+        const int64_t group = i % j->groups, block = 2 * group, vectors = line_vectors(c->out_blocks, group);
         if (i / j->groups != open) {
             open = i / j->groups;
             begin = open * j->rows, end = least(begin + j->rows, c->batch * j->down);
             transform_strip(j, begin, end, v);
         }
         const int64_t tiles = (end - begin) * j->across;
-        for (int64_t k = 0; k < 16; k++)
-            multiply(c, tiles, vectors, v + k * c->blocks * tiles * LANES,
-                     c->w + (k * c->out_blocks + block) * c->blocks * LANES * LANES,
-                     m + k * LAYOUT_VECTORS * tiles * LANES);
+        const int64_t w_block = c->blocks * LANES * LANES;
+        for (int64_t k = 0; k < 16; k++) {
+            const float *u = c->w + (k * c->out_blocks + block) * w_block;
+            const float *next = k < 15                  ? u + c->out_blocks * w_block
+                                : group + 1 < j->groups ? c->w + (block + vectors) * w_block
+                                                        : NULL;
+            multiply(c, tiles, vectors, v + k * v_step(c, tiles), u, next, m + k * m_step(tiles));
+        }
         finish_strip(j, begin, end, block, vectors, m);
     }
 }
@@ -189,9 +189,9 @@ mx_code layout_winograd(const layout_conv *c)
     job j = {.c = c,
              .down = up(c->out_height, 2),
              .across = up(c->out_width, 2),
-             .groups = up(c->out_blocks, LAYOUT_VECTORS)};
+             .groups = line_groups(c->out_blocks)};
     choose_strips(&j, threads);
-    j.v = 16 * c->blocks * j.rows * j.across * LANES, j.m = 16 * LAYOUT_VECTORS * j.rows * j.across * LANES;
+    j.v = 16 * v_step(c, j.rows * j.across), j.m = 16 * m_step(j.rows * j.across);
     j.parts = least(threads, j.strips * j.groups);
     const size_t bytes = (size_t)(j.parts * (j.v + j.m)) * sizeof(float);
     if (!(j.room = mx_alloc(bytes)))
