@@ -46,18 +46,21 @@ def trap(path):
         assert data[at:at + 2] == CPUID, f"{path}: no CPUID at {address:x}"
         data[at:at + 2] = INVALID
     if places:
+        os.unlink(path)  # the original has the same file
         with open(path, "wb") as file:
             file.write(data)
     return len(places)
 
 
 def copy(packages, folder):
-    """The packages, every shared library changed; a finished copy is used again."""
+    """The packages, every shared library changed but those of GPUs; a finished copy is used again."""
     if os.path.exists(folder):
         return
     shutil.rmtree(folder + ".new", ignore_errors=True)
-    shutil.copytree(packages, folder + ".new", symlinks=True)
+    shutil.copytree(packages, folder + ".new", symlinks=True, copy_function=os.link)
     for path, _, names in os.walk(folder + ".new"):
+        if os.sep + "nvidia" in path:
+            continue
         for name in names:
             if re.search(r"\.so(\.\d+)*$", name) and trap(os.path.join(path, name)):
                 print(f"trapped: {name}", flush=True)

@@ -43,7 +43,7 @@ static bool from_parameters(const mx_layout *l, int32_t v)
 #define WINOGRAD_GAIN 0.8 /* of the time of the direct method: a smaller gain is not worth the memory */
 
 /* Winograd's method: 16 products per tile of 2x2 results instead of 36, and transforms of data and results.
- * Its weights are nearly twice as large; few pixels do not pay for reading them. */
+ * Its weights are nearly twice as large; few pixels do not pay for reading them, the less the faster they are computed. */
 static bool by_winograd(const mx_layout *l, const mx_step *step)
 {
     const mx_convolution_attrs *a = step->attrs;
@@ -53,7 +53,7 @@ static bool by_winograd(const mx_layout *l, const mx_step *step)
             return false;
     const double tiles = (double)(y->dim[0] * up(y->dim[2], 2) * up(y->dim[3], 2));
     const double pixels = (double)(y->dim[0] * y->dim[2] * y->dim[3]), in = (double)w->dim[1], out = (double)w->dim[0];
-    return tiles >= 40 && tiles * (16 + 128 / out + 96 / in) < WINOGRAD_GAIN * 9 * pixels;
+    return tiles >= 2. * l->block && tiles * (16 + 128 / out + 96 / in) < WINOGRAD_GAIN * 9 * pixels;
 }
 
 static mx_layout_kind convolution_kind(const mx_layout *l, const mx_step *step)

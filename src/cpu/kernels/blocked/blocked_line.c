@@ -41,16 +41,35 @@ CONV_INLINE void finish_tile(const int pixels, const int vectors, const layout_l
         vector_store(t->y + at + i % vectors * t->y_block + i / vectors * LANES, sum[i]);
 }
 
+enum { LINE = 64 / sizeof(float) }; /* floats of a cache line */
+
 /* Prefetches `pixels` pixels. */
 CONV_INLINE void fetch(const int pixels, const float *at)
 {
-    enum { LINE = 64 / sizeof(float) };
     UNROLL for (int i = 0; i < (pixels * LANES + LINE - 1) / LINE; i++)
         __builtin_prefetch(at + i * LINE, 0, 3);
 }
 
-CONV_INLINE void run_tiles(const int pixels, const int vectors, const layout_line *t, int64_t tiles)
+/* A line of pixels that is computed in several tiles, and their share of the weights that come next. */
+typedef struct part {
+    layout_line line;
+    int64_t first, tiles; /* number of the first of these tiles; tiles of the slice */
+    int64_t next;         /* floats from the weights to those that come next, 0: none; ... */
+    int64_t lines;        /* ... cache lines of them per input block */
+} part;
+
+/* Of the weights that come next, what belongs to one input block comes into the second-level cache: each tile fetches some
+ * lines of it, the first tile that needs them would wait.  Inline, as gcc drops calls of a function that only prefetches. */
+CONV_INLINE void fetch_weights(const part *p, int64_t tile, const float *w)
 {
+    enum { LINES = LANES * LANES / LINE }; /* of an output block */
+    for (int64_t i = tile; i < p->lines; i += p->tiles)
+        __builtin_prefetch(w + p->next + i / LINES * p->line.w_block + i % LINES * LINE, 0, 2);
+}
+
+CONV_INLINE void run_tiles(const int pixels, const int vectors, const part *p, int64_t tiles)
+{
+    const layout_line *t = &p->line;
     for (int64_t n = 0, at = 0; n < tiles; n++, at += pixels * LANES) {
         vfloat sum[MOST_SUMS];
         UNROLL for (int i = 0; i < pixels * vectors; i++)
@@ -59,6 +78,7 @@ CONV_INLINE void run_tiles(const int pixels, const int vectors, const layout_lin
         const int64_t w_block = t->w_block, x_block = t->x_block;
         for (int64_t k = t->blocks; k > 0; k--, x += x_block) {
             fetch(pixels, x + x_block); /* too far away for the prefetcher of the CPU */
+            fetch_weights(p, p->first + n, w);
             _Pragma("GCC unroll 4") for (int c = 0; c < LANES; c++, w += LANES)
                 add_channel(pixels, vectors, x + c, w, w_block, sum);
         }
@@ -68,10 +88,10 @@ CONV_INLINE void run_tiles(const int pixels, const int vectors, const layout_lin
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
-typedef void (*tiles_fn)(const layout_line *t, int64_t tiles);
+typedef void (*tiles_fn)(const part *p, int64_t tiles);
 
 #define TILES(pixels, vectors) \
-    static void tiles_##pixels##_##vectors(const layout_line *t, int64_t tiles) { run_tiles(pixels, vectors, t, tiles); }
+    static void tiles_##pixels##_##vectors(const part *p, int64_t tiles) { run_tiles(pixels, vectors, p, tiles); }
 #define TILES_4(v) TILES(1, v) TILES(2, v) TILES(3, v) TILES(4, v)
 #define TILES_6(v) TILES_4(v) TILES(5, v) TILES(6, v)
 #define TILES_9(v) TILES_6(v) TILES(7, v) TILES(8, v) TILES(9, v)
@@ -108,61 +128,28 @@ static layout_line advanced(const layout_line *line, int64_t pixels)
 }
 
 /* Tiles of two sizes, one pixel apart: a tile with few pixels would wait for its sums. */
-static void run_pixels(const layout_line *line, int64_t vectors, int64_t pixels)
+static void run_pixels(part *p, int64_t vectors, int64_t pixels)
 {
     static const int64_t most[LINE_VECTORS] = {MOST_1, MOST_2, MOST_3};
-    const int64_t tiles = up(pixels, most[vectors - 1]), size = tiles ? pixels / tiles : 0;
-    const int64_t larger = pixels - size * tiles;
+    p->tiles = up(pixels, most[vectors - 1]);
+    const int64_t size = pixels / p->tiles, larger = pixels % p->tiles;
     if (larger)
-        tiles_of[vectors - 1][size + 1](line, larger);
-    if (tiles > larger) {
-        const layout_line rest = advanced(line, larger * (size + 1));
-        tiles_of[vectors - 1][size](&rest, tiles - larger);
-    }
+        tiles_of[vectors - 1][size + 1](p, larger);
+    p->line = advanced(&p->line, larger * (size + 1));
+    p->first = larger;
+    tiles_of[vectors - 1][size](p, p->tiles - larger);
 }
 
-/* ---- weights ----------------------------------------------------------------------------------------------------- */
+/* ---- slices ------------------------------------------------------------------------------------------------------ */
 
 /* Tiles of few pixels read the weights so often that these must be in the first-level cache: a slice of the input blocks
- * is summed and stored before the next one begins.  Meanwhile the weights of the next slice come into the second-level
- * cache, share by share: its first tile would wait for them. */
+ * is summed and stored before the next one begins. */
 #if MX_VECTOR_REGISTERS == 32
 enum { SLICE_BYTES = 1 << 30 };
 #else
 enum { SLICE_BYTES = 16 << 10 };
 #endif
-enum {
-    CHUNK_PIXELS = 96,    /* whose results stay in the first-level cache between slices */
-    SHARE_PIXELS = 12,    /* a multiple of the pixels of tiles of 2 and 3 vectors */
-    SHARE_PRODUCTS = 3072 /* pixels times input channels of a share */
-};
-
-/* The weights that come next: `vectors` output blocks of some input blocks. */
-typedef struct next_weights {
-    const float *w;
-    int64_t vectors, w_block, lines; /* lines: of the cache, of an output block */
-} next_weights;
-
-/* Inline, as gcc drops calls of a function that only prefetches. */
-CONV_INLINE void fetch_share(const next_weights *next, int64_t share, int64_t shares)
-{
-    enum { LINE = 64 / sizeof(float) };
-    for (int64_t v = 0; v < next->vectors; v++)
-        for (int64_t i = share * next->lines / shares; i < (share + 1) * next->lines / shares; i++)
-            __builtin_prefetch(next->w + v * next->w_block + i * LINE, 0, 2);
-}
-
-static void run_shares(const layout_line *line, int64_t vectors, int64_t pixels, const next_weights *next)
-{
-    const int64_t size = up(SHARE_PRODUCTS, line->blocks * LANES * SHARE_PIXELS + 1) * SHARE_PIXELS;
-    const int64_t shares = pixels < size ? 1 : pixels / size;
-    for (int64_t i = 0; i < shares; i++) {
-        const layout_line part = advanced(line, i * size);
-        if (MX_VECTOR_REGISTERS < 32)
-            fetch_share(next, i, shares);
-        run_pixels(&part, vectors, i + 1 < shares ? size : pixels - i * size);
-    }
-}
+enum { CHUNK_PIXELS = 96 }; /* whose results stay in the first-level cache between slices */
 
 /* Slice [begin, end) of the input blocks. */
 static void run_slice(const layout_line *line, int64_t vectors, int64_t pixels, int64_t begin, int64_t end,
@@ -170,28 +157,27 @@ static void run_slice(const layout_line *line, int64_t vectors, int64_t pixels, 
 {
     static const float none[LINE_VECTORS * LANES];
     static const layout_finish as_it_is;
-    layout_line slice = *line;
-    slice.blocks = end - begin, slice.x += begin * line->x_block, slice.w += begin * LANES * LANES;
+    part p = {.line = *line};
+    p.line.blocks = end - begin, p.line.x += begin * line->x_block, p.line.w += begin * LANES * LANES;
     if (begin) /* the sums of earlier slices, which contain bias and addend */
-        slice.bias = none, slice.add = line->y;
-    const bool last = end == line->blocks;
-    if (!last)
-        slice.finish = &as_it_is;
-    const next_weights next = {.w = last ? next_w : line->w + end * LANES * LANES,
-                               .vectors = last && !next_w ? 0 : last ? 2 : vectors,
-                               .w_block = line->w_block,
-                               .lines = slice.blocks * LANES * LANES * (int64_t)sizeof(float) / 64};
-    run_shares(&slice, vectors, pixels, &next);
+        p.line.bias = none, p.line.add = line->y;
+    if (end < line->blocks) {
+        p.line.finish = &as_it_is;
+        p.next = p.line.blocks * LANES * LANES, p.lines = vectors * LANES * LANES / LINE;
+    } else if (next_w) {
+        p.next = next_w - p.line.w, p.lines = 2 * LANES * LANES / LINE;
+    }
+    run_pixels(&p, vectors, pixels);
 }
 
 void layout_run_line(const layout_line *line, int64_t vectors, int64_t pixels, const float *next_w)
 {
     const int64_t weights = 2 * LANES * LANES * (int64_t)sizeof(float), blocks = line->blocks;
-    const int64_t slices = blocks ? up(blocks * weights, SLICE_BYTES) : 1, chunk = slices > 1 ? CHUNK_PIXELS : pixels;
+    const int64_t slices = up(blocks * weights, SLICE_BYTES), chunk = slices > 1 ? CHUNK_PIXELS : pixels;
     for (int64_t at = 0; at < pixels; at += chunk) {
-        const layout_line part = advanced(line, at);
+        const layout_line rest = advanced(line, at);
         const int64_t count = pixels - at < chunk ? pixels - at : chunk;
         for (int64_t i = 0; i < slices; i++)
-            run_slice(&part, vectors, count, i * blocks / slices, (i + 1) * blocks / slices, next_w);
+            run_slice(&rest, vectors, count, i * blocks / slices, (i + 1) * blocks / slices, next_w);
     }
 }
