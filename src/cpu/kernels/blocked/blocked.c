@@ -184,7 +184,9 @@ static const float *data_or_null(const mx_array *x) { return mx_is_none(x) ? NUL
 
 static bool is_pointwise(const layout_conv *c)
 {
-    return !c->plain && c->kernel[0] == 1 && c->kernel[1] == 1 && !c->pad[0] && !c->pad[1];
+    const bool strided = c->stride[0] > 1 || c->stride[1] > 1;
+    return !c->plain && c->kernel[0] == 1 && c->kernel[1] == 1 && !c->pad[0] && !c->pad[1] &&
+           (!strided || c->out_blocks >= c->blocks); /* strided pixels are copied, which few results do not pay for */
 }
 
 static mx_code run_convolution(const mx_kernel_call *call)

@@ -50,6 +50,16 @@ CONV_INLINE void fetch(const int pixels, const float *at)
         __builtin_prefetch(at + i * LINE, 0, 3);
 }
 
+/* Prefetches the cache lines of the addend and of the result. */
+CONV_INLINE void fetch_results(const int pixels, const int vectors, const layout_line *t, int64_t at)
+{
+    UNROLL for (int v = 0; v < vectors; v++)
+        UNROLL for (int i = 0; i < (pixels * LANES + LINE - 1) / LINE; i++) {
+            __builtin_prefetch(t->add + at + v * t->y_block + i * LINE, 0, 2);
+            __builtin_prefetch(t->y + at + v * t->y_block + i * LINE, 1, 2);
+        }
+}
+
 /* A line of pixels that is computed in several tiles, and their share of the weights that come next. */
 typedef struct part {
     layout_line line;
@@ -72,6 +82,8 @@ CONV_INLINE void run_tiles(const int pixels, const int vectors, const part *p, i
     const layout_line *t = &p->line;
     for (int64_t n = 0, at = 0; n < tiles; n++, at += pixels * LANES) {
         vfloat sum[MOST_SUMS];
+        if (t->add)
+            fetch_results(pixels, vectors, t, at);
         UNROLL for (int i = 0; i < pixels * vectors; i++)
             sum[i] = vector_load(t->bias + i % vectors * LANES);
         const float *x = t->x + at, *w = t->w;
