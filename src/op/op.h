@@ -224,6 +224,8 @@ struct mx_op {
     const mx_kernel *kernels[8][MX_MAX_KERNELS]; /* by device type, in order of preference, NULL-ended */
     mx_many_fn many[8];                          /* by device type; NULL: calls run one by one */
     bool (*draws)(const void *attrs);            /* of random operators: these attributes let them draw; NULL: all do */
+    uint32_t
+        by_entry; /* bit i: entry n of the output, on axis 0, depends on entry n of input i and on no other; 0: not so */
 };
 
 int mx_op_count_out(const mx_op *op, const void *attrs);

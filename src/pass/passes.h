@@ -34,6 +34,7 @@ mx_code mx_pass_activation_gradient(mx_program *program); /* relu's gradient int
 mx_code mx_pass_pointwise(mx_program *program);           /* chains of pointwise steps: one loop over tiles */
 mx_code mx_pass_results(mx_program *program);             /* every result gets its own memory */
 mx_code mx_pass_prepare(mx_program *program); /* while predicting: what depends on parameters alone is computed once */
+mx_code mx_pass_batch(mx_program *program);   /* while predicting: large batches in groups that fit into the caches */
 
 static inline bool mx_step_is(const mx_step *step, const char *op) { return !strcmp(step->op->name, op); }
 bool mx_step_is_relu(const mx_step *step);

@@ -43,6 +43,7 @@ static const struct {
     {"pointwise", mx_pass_pointwise, 0},
     {"results", mx_pass_results, 0},
     {"prepare", mx_pass_prepare, 0},
+    {"batch", mx_pass_batch, 0},
 };
 // clang-format on
 

@@ -18,7 +18,7 @@
 #include "op/op.h"
 
 #define FILE_NAME GLUON_SOURCE_DIR "/tests/pass/programs.gen.txt"
-enum { BATCH = 4, MOST_LINE = 4096 };
+enum { BATCH = 4, MOST_LINE = 4096, MOST_STEPS = 4096 };
 
 /* ---- a device that computes nothing ------------------------------------------------------------------------------- */
 
@@ -218,11 +218,11 @@ static int by_name(const void *a, const void *b) { return strcmp(*(const char *c
 static void describe(const mx_plan *plan, const char *name, char *line)
 {
     const mx_program *p = &plan->program;
-    const char *names[2048];
+    const char *names[MOST_STEPS];
     int n = 0;
     hash = 14695981039346656037u;
     mix((uint64_t)p->forward), mix((uint64_t)p->prepared), mix((uint64_t)p->forward_results);
-    for (int64_t i = 0; i < p->steps.length && n < 2048; i++) {
+    for (int64_t i = 0; i < p->steps.length && n < MOST_STEPS; i++) {
         const mx_step *step = &p->steps.items[i];
         names[n++] = step->op->name;
         mix_text(step->op->name), mix(step->training);
@@ -333,6 +333,7 @@ static void test_leaks(void **state)
 
 int main(int argc, char **argv)
 {
+    mx_set_num_threads(2); /* on which the sizes of groups depend (pass/batch.c) */
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_programs), cmocka_unit_test(test_leaks)};
     if (argc < 2 || strcmp(argv[1], "-w"))
         return cmocka_run_group_tests(tests, NULL, NULL);
