@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
