@@ -1,11 +1,13 @@
 /* Stopping every operator, forward and backward, on its samples grown until they take some time.
  *
  * A call that is stopped at any of its questions ends with an error that says so, frees what it had allocated, touches no memory
- * of others (under the sanitizers), and the next call gives the right numbers.  With -t, what depends on the machine: between two
- * questions whether to stop passes at most half of a call; then a call that takes a minute can be stopped in time.
+ * of others (under the sanitizers), and the next call gives the right numbers.  With -t or -l, what depends on the machine:
  *
- *     test_interrupt                  all
- *     test_interrupt [-t] dot ...     only these operators, with the numbers measured
+ *     test_interrupt                       all
+ *     test_interrupt [options] dot ...     only these operators, with the numbers measured
+ *         -t            calls of 10 ms: between two questions whether to stop passes at most half of a call
+ *         -l            calls of 1 s, only measured: at most 0.1 s passes
+ *         -r            the sizes of a sample that come last grow first: few long rows instead of many short ones
  *
  * ctest-timeout: 900
  * ctest-levels: best (the questions are asked around the arithmetic)
@@ -31,14 +33,17 @@
 #include "op/expand.h"
 #include "ops_check.h"
 
-#define MOST_ELEMENTS ((int64_t)1 << 19) /* of one array */
-#define LONG_ENOUGH (judges_times ? 0.01 : 0.001) /* seconds of a call at which growing ends */
-#define COUNTS 0.004                     /* seconds from which on the share of the longest gap is looked at */
-#define SAMPLES 6                        /* of an operator */
-
+#define COUNTS 0.004    /* seconds from which on the share of the longest gap is looked at */
+#define LONGEST_GAP 0.1 /* seconds in a long call */
+#define SAMPLES 6       /* of an operator */
 #define SIZES 16
 
-static bool chatty, judges_times;
+static struct {
+    bool prints, judges_shares, judges_seconds;
+    bool last_first;       /* the order in which sizes grow */
+    double long_enough;    /* seconds of a call at which growing ends */
+    int64_t most_elements; /* of one array */
+} options = {.long_enough = 0.001, .most_elements = (int64_t)1 << 19};
 
 /* ---- the questions -------------------------------------------------------------------------------------------------- */
 
@@ -148,10 +153,10 @@ static bool fits(const ops_case *c)
         types[k] = MX_FLOAT32;
     bool ok = true;
     for (int k = 0; ok && k < c->n_in; k++)
-        ok = c->absent[k] || mx_shape_size(&c->shape[k]) <= MOST_ELEMENTS;
+        ok = c->absent[k] || mx_shape_size(&c->shape[k]) <= options.most_elements;
     ok = ok && ops_infer(c, &shapes, types, out, out_types);
     for (int i = 0; ok && i < c->n_out; i++)
-        ok = !mx_shape_known(&out[i]) || mx_shape_size(&out[i]) <= MOST_ELEMENTS;
+        ok = !mx_shape_known(&out[i]) || mx_shape_size(&out[i]) <= options.most_elements;
     mx_error_clear();
     return ok;
 }
@@ -213,8 +218,8 @@ static void grow(grown *g, mx_dtype dtype)
         int64_t sizes[SIZES];
         const int n = sizes_of(&g->c, sizes);
         changed = false;
-        for (int i = 0; i < n && g->there.seconds + g->back.seconds < LONG_ENOUGH; i++) {
-            const ops_case larger = multiplied(&g->c, sizes[i], 4);
+        for (int i = 0; i < n && g->there.seconds + g->back.seconds < options.long_enough; i++) {
+            const ops_case larger = multiplied(&g->c, sizes[options.last_first ? n - 1 - i : i], 4);
             if (fits(&larger) && try_case(g, &larger, dtype)) {
                 changed = true;
                 break; /* the sizes have changed */
@@ -227,7 +232,11 @@ static void grow(grown *g, mx_dtype dtype)
 
 #define TRIES 5 /* other programs make gaps, too, but not in every try */
 
-static bool has_gap(measured m) { return judges_times && m.seconds > COUNTS && m.gap > m.seconds / 2; }
+static bool has_gap(measured m)
+{
+    return (options.judges_shares && m.seconds > COUNTS && m.gap > m.seconds / 2) ||
+           (options.judges_seconds && m.gap > LONGEST_GAP);
+}
 
 /* Again: caches are filled. */
 static void measure_again(grown *g)
@@ -238,7 +247,7 @@ static void measure_again(grown *g)
 
 static void check_gap(const grown *g, const char *what, measured m)
 {
-    if (chatty)
+    if (options.prints)
         printf("%s sample %d %s: %.1f ms, longest gap %.1f ms, %d questions\n", g->c.op->name, g->c.number, what,
                m.seconds * 1e3, m.gap * 1e3, m.asked);
     if (has_gap(m))
@@ -276,6 +285,15 @@ static void check_stops(const grown *g, bool back, int asked)
         stop(g, back, at);
 }
 
+static void check_all_stops(const grown *g)
+{
+    measured there, back;
+    check_stops(g, false, g->there.asked);
+    check_stops(g, true, g->back.asked);
+    if (!measure(&g->c, &g->in, g->types, g->with_gradient, &there, &back))
+        ops_fail(&g->c, "does not run any more");
+}
+
 static void check_sample(mx_op *op, int number)
 {
     static const mx_dtype list[] = {MX_FLOAT32, MX_INT32, MX_UINT8, MX_FLOAT16, MX_DTYPE_NONE};
@@ -290,11 +308,8 @@ static void check_sample(mx_op *op, int number)
         measure_again(&g);
         check_gap(&g, "forward", g.there);
         check_gap(&g, "backward", g.back);
-        check_stops(&g, false, g.there.asked);
-        check_stops(&g, true, g.back.asked);
-        measured there, back;
-        if (!measure(&g.c, &g.in, g.types, g.with_gradient, &there, &back))
-            ops_fail(&g.c, "does not run any more");
+        if (!options.judges_seconds)
+            check_all_stops(&g);
     }
     ops_values_free(&g.in);
     ops_case_close(&c);
@@ -313,12 +328,21 @@ static void test_operator(void **state)
         fail_msg("%s: %d failures", op->name, ops_total.failures - before);
 }
 
+static void set_option(char letter)
+{
+    options.last_first |= letter == 'r';
+    if (letter == 't')
+        options.judges_shares = true, options.long_enough = 0.01;
+    if (letter == 'l')
+        options.judges_seconds = true, options.long_enough = 1, options.most_elements = (int64_t)1 << 25;
+}
+
 int main(int argc, char **argv)
 {
     int count = 0, used = 0;
-    if (argc > 1 && !strcmp(argv[1], "-t"))
-        judges_times = true, argc--, argv++;
-    chatty = argc > 1;
+    for (; argc > 1 && argv[1][0] == '-'; argc--, argv++)
+        set_option(argv[1][1]);
+    options.prints = argc > 1 || options.judges_seconds;
     mx_set_num_threads(1); /* the gaps of one thread are those of all */
     mx_interrupt_set_pause(0);
     while (mx_op_at(count))
