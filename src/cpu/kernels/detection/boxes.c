@@ -165,11 +165,10 @@ static void match_batches(void *arg, int64_t begin, int64_t end)
         double *score = job->score + b * each, *to_row = job->row_match + b * job->rows,
                *to_column = job->column_match + b * job->columns;
         int64_t *order = job->order + b * each, count = 0, made = 0;
-        for (int64_t i = 0; i < each && !mx_stop_wanted_at(i);
-             i++) { /* scores below the threshold need not be sorted */
+        for (int64_t i = 0; i < each && !mx_stop_wanted_at(i); i++) {
             score[i] = ascend ? -in[i] : in[i];
             if (ascend ? in[i] < job->p->threshold : in[i] > job->p->threshold)
-                order[count++] = i;
+                order[count++] = i; /* the others need not be sorted */
         }
         mx_sort_by_score(score, order, count);
         for (int64_t i = 0; i < count && !mx_stop_wanted_at(i); i++) {
