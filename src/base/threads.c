@@ -347,7 +347,8 @@ static void run_region(int parts, mx_part_fn body, void *arg)
     pool.parts = parts;
     pool.error_part = 0;
     pool.stoppable = mx_stop_possible();
-    atomic_store_explicit(&pool.stopped, false, memory_order_relaxed);
+    /* After a stop in an earlier region of the same kernel this one works on numbers that were not written. */
+    atomic_store_explicit(&pool.stopped, pool.stoppable && mx_stop_wanted(), memory_order_relaxed);
     atomic_store_explicit(&pool.pending, helpers, memory_order_relaxed);
     for (int i = 0; i < helpers; i++)
         post(&workers[i], RUN);
