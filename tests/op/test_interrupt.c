@@ -337,10 +337,15 @@ static const struct {
     int sample;
     int64_t size, by;
     int forward, backward; /* questions, at least */
-} large[] = {{"multi_lars", 0, 3, 1 << 16, 8, 0},         {"moments", 0, 3, 1 << 20, 4, 4},
-             {"_sparse_retain", 0, 2, 1 << 18, 8, 4},     {"_contrib_hawkesll", 0, 4, 1 << 15, 8, 8},
-             {"Correlation", 2, 5, 1 << 9, 4, 4},         {"_contrib_bipartite_matching", 0, 3, 1 << 12, 8, 0},
-             {"_contrib_attention", 2, 5, 1 << 11, 4, 8}, {"LeakyReLU", 2, 4, 1 << 15, 4, 8}};
+} large[] = {{"multi_lars", 0, 3, 1 << 16, 8, 0},
+             {"moments", 0, 3, 1 << 20, 4, 4},
+             {"_sparse_retain", 0, 2, 1 << 18, 8, 4},
+             {"_contrib_hawkesll", 0, 4, 1 << 15, 8, 8},
+             {"Correlation", 2, 5, 1 << 9, 4, 4},
+             {"_contrib_bipartite_matching", 0, 3, 1 << 12, 8, 0},
+             {"_contrib_attention", 2, 5, 1 << 11, 4, 8},
+             {"LeakyReLU", 2, 4, 1 << 15, 4, 8},
+             {"Pooling", 8, 4, 1 << 7, 8, 8}};
 
 static void check_large(int i)
 {
