@@ -25,6 +25,8 @@ typedef struct correlation_job { /* of one image */
     bool multiply;
 } correlation_job;
 
+#define PRODUCTS_AT_ONCE (1 << 20) /* between two questions whether to stop */
+
 #define T float
 #define NAME(x) x##_f
 #define ABSOLUTE fabsf
