@@ -52,7 +52,7 @@ tsan: python ## C tests and Python's tests of threads under the thread sanitizer
 	cmake -S . -B $(BUILD)/tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DGLUON_TSAN=ON -DGLUON_LEVELS=$(LEVELS) -DGLUON_BENCH=OFF -DGLUON_PYTHON=ON -DPython3_EXECUTABLE=$(abspath $(VENV))/bin/python $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD)/tsan)
 	$(call COMPILE,$(BUILD)/tsan) --target python
-	cd $(BUILD)/tsan && $(CTEST) -L cmocka -LE no-tsan
+	cd $(BUILD)/tsan && $(CTEST) -L cmocka
 	sh tools/tsan_python.sh $(BUILD)/tsan $(VENV)/bin/python
 
 # Each reader for FUZZ seconds, from seeds and from inputs that once broke it.

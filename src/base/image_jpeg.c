@@ -9,6 +9,7 @@
 #include "base/image.h"
 
 #include "base/error.h"
+#include "base/interrupt.h"
 
 static bool matches(const unsigned char *bytes, int64_t size)
 {
@@ -50,6 +51,7 @@ typedef struct job {
     struct jpeg_decompress_struct read;
     struct jpeg_compress_struct write;
     struct jpeg_source_mgr source;
+    struct jpeg_progress_mgr progress;
     bool ran_out; /* the bytes ended before the end mark */
     const mx_image_file *file;
     mx_image_info *info;           /* non-NULL: read only the header */
@@ -79,6 +81,14 @@ static void warn(j_common_ptr library, int level)
 }
 
 static void say_nothing(j_common_ptr library) { (void)library; }
+
+/* Called while the library works, also through the scans of a file that refines its image many times. */
+static void stop_if_wanted(j_common_ptr library)
+{
+    job *j = (job *)library->err;
+    if (mx_stop_wanted())
+        longjmp(j->back, 1);
+}
 
 /* Runs `body` with the library's errors caught; false with the message recorded. */
 static bool guarded(job *j, void (*body)(job *j))
@@ -131,6 +141,8 @@ static void start_reading(job *j)
                                          .skip_input_data = source_skip, .resync_to_restart = jpeg_resync_to_restart,
                                          .term_source = source_nothing};
     j->read.src = &j->source;
+    j->progress.progress_monitor = stop_if_wanted;
+    j->read.progress = &j->progress;
     jpeg_read_header(&j->read, TRUE);
 }
 
@@ -198,6 +210,8 @@ static bool read_with(job *j, void (*body)(job *j))
     const bool fine = guarded(j, body);
     if (j->read.err)
         jpeg_destroy_decompress(&j->read);
+    if (!fine && mx_interrupt_check())
+        return false;
     return fine || mx_image_fail(j->file, "JPEG: the file is truncated or damaged", j->message);
 }
 

@@ -7,6 +7,7 @@
 #include "base/image.h"
 
 #include "base/error.h"
+#include "base/interrupt.h"
 
 static bool matches(const unsigned char *bytes, int64_t size)
 {
@@ -117,6 +118,13 @@ static void choose_pixels(job *j)
         png_set_bgr(j->png);
 }
 
+static void read_row(job *j, unsigned char *to)
+{
+    if (mx_stop_wanted())
+        longjmp(j->back, 1);
+    png_read_row(j->png, to, NULL);
+}
+
 static void read_pixels(job *j)
 {
     const mx_image_pixels *p = j->pixels;
@@ -129,7 +137,7 @@ static void read_pixels(job *j)
         png_error(j->png, "the pixels have an unexpected format");
     for (int pass = 0; pass < passes; pass++)
         for (int64_t y = 0; y < p->height; y++)
-            png_read_row(j->png, p->data + (size_t)y * stride, NULL);
+            read_row(j, p->data + (size_t)y * stride);
     png_read_end(j->png, NULL);
 }
 
@@ -137,6 +145,8 @@ static bool read_with(job *j, void (*body)(job *j))
 {
     const bool fine = guarded(j, body);
     png_destroy_read_struct(&j->png, &j->header, NULL);
+    if (!fine && mx_interrupt_check())
+        return false;
     return fine || mx_image_fail(j->file, "PNG: the file is truncated or damaged", j->message);
 }
 

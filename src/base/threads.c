@@ -153,10 +153,13 @@ static int measure_spins(void)
     return 1 + (int)((int64_t)SPIN_NANOSECONDS * ROUNDS / (best + 1));
 }
 
-/* With more threads than CPUs, spinning blocks other threads: sleep at once. */
+/* With more threads than CPUs, spinning blocks other threads: sleep at once.  One thread waits for nobody, and measuring takes
+ * long where other programs take over at every yield. */
 static void choose_spins(void)
 {
-    atomic_store_explicit(&pool.spins, mx_num_threads() > cpu_count() ? 1 : measure_spins(), memory_order_relaxed);
+    const int threads = mx_num_threads();
+    const bool spins = threads > 1 && threads <= cpu_count();
+    atomic_store_explicit(&pool.spins, spins ? measure_spins() : 1, memory_order_relaxed);
 }
 
 static int await_command(worker *self)
@@ -347,7 +350,8 @@ static void run_region(int parts, mx_part_fn body, void *arg)
     pool.parts = parts;
     pool.error_part = 0;
     pool.stoppable = mx_stop_possible();
-    atomic_store_explicit(&pool.stopped, false, memory_order_relaxed);
+    /* After a stop in an earlier region of the same kernel this one works on numbers that were not written. */
+    atomic_store_explicit(&pool.stopped, pool.stoppable && mx_stop_wanted(), memory_order_relaxed);
     atomic_store_explicit(&pool.pending, helpers, memory_order_relaxed);
     for (int i = 0; i < helpers; i++)
         post(&workers[i], RUN);

@@ -25,13 +25,15 @@ bool mx_cuda_meet(const mx_cuda_library *given)
     return true;
 }
 
+bool mx_alloc_fails(void) { return library->alloc_fails && library->alloc_fails(); }
+
 /* ---- memory of the host ------------------------------------------------------------------------------------------ */
 
 /* The usual functions, but tests can make them fail (base/alloc.h).  Memory of other libraries may be freed here. */
 #ifndef __CUDA_ARCH__
 void *operator new(size_t bytes)
 {
-    void *memory = library->alloc_fails && library->alloc_fails() ? nullptr : malloc(bytes ? bytes : 1);
+    void *memory = mx_alloc_fails() ? nullptr : malloc(bytes ? bytes : 1);
     return memory ? memory : throw std::bad_alloc();
 }
 void operator delete(void *memory) noexcept { free(memory); }

@@ -31,9 +31,10 @@ cublasHandle_t mx_cuda_blas(mx_cuda_device *d)
     if (status != CUBLAS_STATUS_SUCCESS)
         return refused(d, "cuBLAS", cublasGetStatusString(status)), nullptr;
     void *workspace = mx_cuda_alloc(d, WORKSPACE);
+    if (!workspace)
+        return cublasDestroy(handle), nullptr;
     cublasSetStream(handle, d->stream);
-    if (workspace)
-        cublasSetWorkspace(handle, workspace, WORKSPACE);
+    cublasSetWorkspace(handle, workspace, WORKSPACE);
     return d->blas = handle;
 }
 

@@ -88,10 +88,21 @@ static void *counted(mx_cuda_device *d, void *memory, size_t bytes)
     return memory;
 }
 
+/* For tests, which count it among the host's allocations (base/alloc.h). */
+static bool must_fail(const mx_cuda_device *d, size_t bytes)
+{
+    const bool must = mx_alloc_fails();
+    if (must)
+        mx_fail(MX_ERR_MEMORY, "gpu(%d) is out of memory: %zu bytes were requested", d->id, bytes);
+    return must;
+}
+
 void *mx_cuda_alloc(mx_cuda_device *d, size_t bytes)
 {
     if (d->pool)
         return mx_cuda_pool_take(d->pool, bytes);
+    if (must_fail(d, bytes))
+        return nullptr;
     const size_class wanted = class_of(bytes);
     void *memory = take_cached(d, wanted);
     if (memory || cudaMallocAsync(&memory, wanted.bytes, d->stream) == cudaSuccess)

@@ -9,6 +9,7 @@
 #ifndef MX_CUDA_PLUGIN_H
 #define MX_CUDA_PLUGIN_H
 
+#include "base/alloc.h"
 #include "base/flags.h"
 #include "base/interrupt.h"
 #include "base/rng.h"

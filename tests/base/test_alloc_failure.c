@@ -7,8 +7,6 @@
  *     test_alloc_failure            all
  *     test_alloc_failure dot        only these operators
  *
- * ctest-tsan: no (a hundred thousand calls in one thread: hours)
- *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <setjmp.h>

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/image.h"
+#include "base/interrupt.h"
 #include "block_check.h"
 
 /* (6, 5, 3), the image of the classic numbers. */
@@ -232,6 +233,30 @@ static void test_huge(void **state)
         p[16 + 1] = p[20 + 1] = 1;
         assert_null(decode(file, 1, true));
         check_error(MX_ERR_FILE, "PNG");
+    }
+}
+
+static int questions;
+static bool third_time(void) { return ++questions == 3; }
+
+/* In the middle of the image; a file of 100 KB may need minutes. */
+static void test_stopped(void **state)
+{
+    static const char *const formats[] = {".png", ".jpg"};
+    (void)state;
+    mx_interrupt_set_pause(0);
+    for (int i = 0; i < 2; i++) {
+        MX_SCOPE;
+        if (!have(formats[i]))
+            continue;
+        mx_array *file = mx_imencode(picture(90, 90, 3), formats[i]), *before = decode(file, 1, true);
+        questions = 0;
+        mx_set_interrupt(third_time);
+        assert_null(decode(file, 1, true));
+        mx_set_interrupt(NULL);
+        assert_int_equal(questions, 3);
+        check_error(MX_ERR_STATE, "interrupted");
+        check_same(decode(file, 1, true), before);
     }
 }
 
@@ -652,7 +677,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_formats),     cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_huge),        cmocka_unit_test(test_orientation),   cmocka_unit_test(test_resize_values),
+        cmocka_unit_test(test_huge), cmocka_unit_test(test_stopped),        cmocka_unit_test(test_orientation),   cmocka_unit_test(test_resize_values),
         cmocka_unit_test(test_crops), cmocka_unit_test(test_regions), cmocka_unit_test(test_boxes), cmocka_unit_test(test_labels), cmocka_unit_test(test_given_colours), cmocka_unit_test(test_augmenters), cmocka_unit_test(test_augmented_boxes),       cmocka_unit_test(test_colours),       cmocka_unit_test(test_rotation),
         cmocka_unit_test(test_borders),
     };

@@ -5,8 +5,6 @@
  *
  * ctest-levels: best (tests all levels itself)
  *
- * ctest-tsan: no (numbers at every level: hours)
- *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,5 @@
 /* Arrays that are large enough for chunks, threads and streamed results, unlike the samples of operators.
  *
- * ctest-tsan: no (arrays of gigabytes)
- *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <setjmp.h>

@@ -6,7 +6,7 @@
  *
  * ctest-levels: best (what is tested is order)
  *
- * ctest-tsan: no (hundreds of trainings on a device without threads: hours)
+ * ctest-timeout: 900
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <sys/mman.h>

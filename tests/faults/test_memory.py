@@ -9,7 +9,7 @@ import sys
 import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SCENARIOS = ["step", "hybridized", "fused", "files", "onnx", "data", "workers", "objects"]
+SCENARIOS = ["step", "hybridized", "fused", "saving", "loading", "exporting", "predicting", "formats", "onnx", "data", "workers", "objects"]
 
 
 def run(kind, scenario, every):

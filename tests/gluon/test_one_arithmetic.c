@@ -4,8 +4,6 @@
  * A program trains a network for some steps and logs the losses and parameters of every step.  The imperative run with one
  * thread is the reference; every other way to run the program must log the same.
  *
- * ctest-tsan: no (compares numbers, for hours)
- *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "layer_cases.h"
 

@@ -1,8 +1,6 @@
 /* The model zoo in C: names, structure, small networks, files of parameters.  (Names and shapes of the parameters of
  * every network are compared with the original ones in tests/python/test_model_zoo.py.)
  *
- * ctest-tsan: no (full networks: hours)
- *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "block_check.h"
 

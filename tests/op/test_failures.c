@@ -9,8 +9,6 @@
  *
  * ctest-timeout: 900
  *
- * ctest-tsan: no (wrong calls in forked processes: hours)
- *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <setjmp.h>

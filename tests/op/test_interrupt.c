@@ -1,16 +1,18 @@
 /* Stopping every operator, forward and backward, on its samples grown until they take some time.
  *
  * A call that is stopped at any of its questions ends with an error that says so, frees what it had allocated, touches no memory
- * of others (under the sanitizers), and the next call gives the right numbers.  With -t, what depends on the machine: between two
- * questions whether to stop passes at most half of a call; then a call that takes a minute can be stopped in time.
+ * of others (under the sanitizers), and the next call gives the right numbers.  With -t or -l, what depends on the machine:
  *
- *     test_interrupt                  all
- *     test_interrupt [-t] dot ...     only these operators, with the numbers measured
+ *     test_interrupt                       all
+ *     test_interrupt [options] dot ...     only these operators, with the numbers measured
+ *         -t            calls of 10 ms: between two questions whether to stop passes at most half of a call
+ *         -l            calls of 1 s, only measured: at most 0.1 s passes
+ *         -r            the sizes of a sample that come last grow first: few long rows instead of many short ones
+ *
+ * Large calls of kernels that work in one piece ask often enough, and a normalisation that is stopped leaves running statistics alone.
  *
  * ctest-timeout: 900
  * ctest-levels: best (the questions are asked around the arithmetic)
- *
- * ctest-tsan: no (times kernels; one thread)
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
@@ -28,17 +30,21 @@
 #include "base/interrupt.h"
 #include "gluon/autograd.h"
 #include "gluon/limits.h"
+#include "gluon/op.gen.h"
 #include "op/expand.h"
 #include "ops_check.h"
 
-#define MOST_ELEMENTS ((int64_t)1 << 19) /* of one array */
-#define LONG_ENOUGH (judges_times ? 0.01 : 0.001) /* seconds of a call at which growing ends */
-#define COUNTS 0.004                     /* seconds from which on the share of the longest gap is looked at */
-#define SAMPLES 6                        /* of an operator */
-
+#define COUNTS 0.004    /* seconds from which on the share of the longest gap is looked at */
+#define LONGEST_GAP 0.1 /* seconds in a long call */
+#define SAMPLES 6       /* of an operator */
 #define SIZES 16
 
-static bool chatty, judges_times;
+static struct {
+    bool prints, judges_shares, judges_seconds;
+    bool last_first;       /* the order in which sizes grow */
+    double long_enough;    /* seconds of a call at which growing ends */
+    int64_t most_elements; /* of one array */
+} options = {.long_enough = 0.001, .most_elements = (int64_t)1 << 19};
 
 /* ---- the questions -------------------------------------------------------------------------------------------------- */
 
@@ -148,10 +154,10 @@ static bool fits(const ops_case *c)
         types[k] = MX_FLOAT32;
     bool ok = true;
     for (int k = 0; ok && k < c->n_in; k++)
-        ok = c->absent[k] || mx_shape_size(&c->shape[k]) <= MOST_ELEMENTS;
+        ok = c->absent[k] || mx_shape_size(&c->shape[k]) <= options.most_elements;
     ok = ok && ops_infer(c, &shapes, types, out, out_types);
     for (int i = 0; ok && i < c->n_out; i++)
-        ok = !mx_shape_known(&out[i]) || mx_shape_size(&out[i]) <= MOST_ELEMENTS;
+        ok = !mx_shape_known(&out[i]) || mx_shape_size(&out[i]) <= options.most_elements;
     mx_error_clear();
     return ok;
 }
@@ -213,8 +219,8 @@ static void grow(grown *g, mx_dtype dtype)
         int64_t sizes[SIZES];
         const int n = sizes_of(&g->c, sizes);
         changed = false;
-        for (int i = 0; i < n && g->there.seconds + g->back.seconds < LONG_ENOUGH; i++) {
-            const ops_case larger = multiplied(&g->c, sizes[i], 4);
+        for (int i = 0; i < n && g->there.seconds + g->back.seconds < options.long_enough; i++) {
+            const ops_case larger = multiplied(&g->c, sizes[options.last_first ? n - 1 - i : i], 4);
             if (fits(&larger) && try_case(g, &larger, dtype)) {
                 changed = true;
                 break; /* the sizes have changed */
@@ -227,7 +233,11 @@ static void grow(grown *g, mx_dtype dtype)
 
 #define TRIES 5 /* other programs make gaps, too, but not in every try */
 
-static bool has_gap(measured m) { return judges_times && m.seconds > COUNTS && m.gap > m.seconds / 2; }
+static bool has_gap(measured m)
+{
+    return (options.judges_shares && m.seconds > COUNTS && m.gap > m.seconds / 2) ||
+           (options.judges_seconds && m.gap > LONGEST_GAP);
+}
 
 /* Again: caches are filled. */
 static void measure_again(grown *g)
@@ -238,7 +248,7 @@ static void measure_again(grown *g)
 
 static void check_gap(const grown *g, const char *what, measured m)
 {
-    if (chatty)
+    if (options.prints)
         printf("%s sample %d %s: %.1f ms, longest gap %.1f ms, %d questions\n", g->c.op->name, g->c.number, what,
                m.seconds * 1e3, m.gap * 1e3, m.asked);
     if (has_gap(m))
@@ -276,6 +286,15 @@ static void check_stops(const grown *g, bool back, int asked)
         stop(g, back, at);
 }
 
+static void check_all_stops(const grown *g)
+{
+    measured there, back;
+    check_stops(g, false, g->there.asked);
+    check_stops(g, true, g->back.asked);
+    if (!measure(&g->c, &g->in, g->types, g->with_gradient, &there, &back))
+        ops_fail(&g->c, "does not run any more");
+}
+
 static void check_sample(mx_op *op, int number)
 {
     static const mx_dtype list[] = {MX_FLOAT32, MX_INT32, MX_UINT8, MX_FLOAT16, MX_DTYPE_NONE};
@@ -290,11 +309,8 @@ static void check_sample(mx_op *op, int number)
         measure_again(&g);
         check_gap(&g, "forward", g.there);
         check_gap(&g, "backward", g.back);
-        check_stops(&g, false, g.there.asked);
-        check_stops(&g, true, g.back.asked);
-        measured there, back;
-        if (!measure(&g.c, &g.in, g.types, g.with_gradient, &there, &back))
-            ops_fail(&g.c, "does not run any more");
+        if (!options.judges_seconds)
+            check_all_stops(&g);
     }
     ops_values_free(&g.in);
     ops_case_close(&c);
@@ -313,17 +329,99 @@ static void test_operator(void **state)
         fail_msg("%s: %d failures", op->name, ops_total.failures - before);
 }
 
+/* ---- large calls ---------------------------------------------------------------------------------------------------- */
+
+/* Kernels without mx_parallel's pieces, or with long ones: samples in which one size is `by` times as large. */
+static const struct {
+    const char *op;
+    int sample;
+    int64_t size, by;
+    int forward, backward; /* questions, at least */
+} large[] = {{"multi_lars", 0, 3, 1 << 16, 8, 0},
+             {"moments", 0, 3, 1 << 20, 4, 4},
+             {"_sparse_retain", 0, 2, 1 << 18, 8, 4},
+             {"_contrib_hawkesll", 0, 4, 1 << 15, 8, 8},
+             {"Correlation", 2, 5, 1 << 9, 4, 4},
+             {"_contrib_bipartite_matching", 0, 3, 1 << 12, 8, 0},
+             {"_contrib_attention", 2, 5, 1 << 11, 4, 8},
+             {"LeakyReLU", 2, 4, 1 << 15, 4, 8},
+             {"Pooling", 8, 4, 1 << 7, 8, 8}};
+
+static void check_large(int i)
+{
+    int number = 0;
+    ops_case c;
+    while (strcmp(mx_op_at(number)->name, large[i].op))
+        number++;
+    assert_true(ops_case_open(&c, mx_op_at(number), large[i].sample));
+    const ops_case larger = multiplied(&c, large[i].size, large[i].by);
+    const mx_dtype list[] = {MX_FLOAT32, MX_DTYPE_NONE};
+    grown g = {.with_gradient = !c.nograd};
+    mx_dtype dtype;
+    assert_true(ops_first_type(&c, list, &dtype, g.types));
+    if (!try_case(&g, &larger, dtype) && (g.with_gradient = false, !try_case(&g, &larger, dtype)))
+        fail_msg("%s: the larger sample does not run", large[i].op);
+    if (g.there.asked < large[i].forward || g.back.asked < large[i].backward)
+        fail_msg("%s: %d and %d questions, wanted %d and %d", large[i].op, g.there.asked, g.back.asked,
+                 large[i].forward, large[i].backward);
+    ops_values_free(&g.in);
+    ops_case_close(&c);
+}
+
+static void test_large(void **state)
+{
+    (void)state;
+    for (int i = 0; i < (int)(sizeof large / sizeof *large); i++)
+        check_large(i);
+}
+
+static bool at_once(void) { return true; }
+
+/* Each channel has its old statistics or the right new ones, never sums that were not written. */
+static void test_running_statistics(void **state)
+{
+    enum { ROWS = 2048, CHANNELS = 512 };
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = mx_full(.shape = MX_DIMS(ROWS, CHANNELS), .value = 3), *one = mx_ones(.shape = MX_DIMS(CHANNELS)),
+             *mean = mx_ones(.shape = MX_DIMS(CHANNELS)), *var = mx_ones(.shape = MX_DIMS(CHANNELS));
+    mx_set_interrupt(at_once);
+    mx_mode mode = mx_mode_enter(1, 1);
+    assert_null(mx_op_batch_norm(x, one, one, mean, var, .momentum = 0.5));
+    mx_mode_leave(&mode);
+    mx_set_interrupt(NULL);
+    assert_non_null(strstr(mx_error_message(), "interrupted"));
+    mx_error_clear();
+    const float *m = mx_array_data(mean), *v = mx_array_data(var);
+    for (int c = 0; c < CHANNELS; c++)
+        assert_true((m[c] == 1 && v[c] == 1) || (m[c] == 2 && v[c] == 0.5f));
+}
+
+static void set_option(char letter)
+{
+    options.last_first |= letter == 'r';
+    if (letter == 't')
+        options.judges_shares = true, options.long_enough = 0.01;
+    if (letter == 'l')
+        options.judges_seconds = true, options.long_enough = 1, options.most_elements = (int64_t)1 << 25;
+}
+
 int main(int argc, char **argv)
 {
     int count = 0, used = 0;
-    if (argc > 1 && !strcmp(argv[1], "-t"))
-        judges_times = true, argc--, argv++;
-    chatty = argc > 1;
-    mx_set_num_threads(1); /* the gaps of one thread are those of all */
+    for (; argc > 1 && argv[1][0] == '-'; argc--, argv++)
+        set_option(argv[1][1]);
+    options.prints = argc > 1 || options.judges_seconds;
+    const bool judges = options.judges_shares || options.judges_seconds;
+    mx_set_num_threads(judges ? 1 : 3); /* the gaps of one thread are those of all */
     mx_interrupt_set_pause(0);
     while (mx_op_at(count))
         count++;
-    struct CMUnitTest *tests = calloc((size_t)count + 1, sizeof *tests);
+    struct CMUnitTest *tests = calloc((size_t)count + 2, sizeof *tests);
+    if (argc < 2) {
+        tests[used++] = (struct CMUnitTest)cmocka_unit_test(test_large);
+        tests[used++] = (struct CMUnitTest)cmocka_unit_test(test_running_statistics);
+    }
     for (int i = 0; i < count; i++) {
         bool chosen = argc < 2;
         for (int k = 1; k < argc; k++)

@@ -6,8 +6,6 @@
  *
  * ctest-timeout: 900
  *
- * ctest-tsan: no (numbers of every operator: hours)
- *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,12 +1,16 @@
-"""Host memory runs out while a GPU works: an error each time, and everything still works."""
+"""Memory runs out while a GPU works, the host's or the device's: an error each time, and everything still works."""
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import mxnet as mx
-from mxnet import autograd, gluon, nd
-from mxnet.gluon import nn
+from mxnet import nd
 
 pytestmark = pytest.mark.skipif("mx.num_gpus() == 0", reason="there is no GPU")
+PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "faults", "memory.py")
 
 
 def failing(work, most=4000):
@@ -48,37 +52,14 @@ def test_operators_are_named():
     assert any("dot: out of memory on the host" in text for text in said), said
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_training(whole):
-    """Recording, binding and running of plans."""
-    def train():
-        mx.random.seed(1)
-        net = nn.HybridSequential()
-        net.add(nn.Conv2D(2, 3, activation="relu"), nn.MaxPool2D(), nn.Dense(4, activation="tanh"), nn.Dense(3))
-        net.initialize(ctx=mx.gpu(0))
-        net.hybridize(static_alloc=True, static_shape=True)
-        x, y = nd.ones((2, 1, 8, 8), ctx=mx.gpu(0)), nd.array([0, 2], ctx=mx.gpu(0))
-        loss = gluon.loss.SoftmaxCrossEntropyLoss()
-        net(x)
-        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
-        step = gluon.TrainStep(net, loss, trainer) if whole else None
-        for _ in range(4):
-            if whole:
-                value = step(x, y)
-            else:
-                with autograd.record():
-                    value = loss(net(x), y)
-                value.backward()
-                trainer.step(2)
-        return value.asnumpy()
+def test_the_device_is_named():
+    said, _ = failing(lambda: nd.ones((300, 300), ctx=mx.gpu(0)).asnumpy())
+    assert any("gpu(0) is out of memory" in text for text in said), said
 
-    want = train()
-    for n in list(range(1, 300, 3)) + list(range(300, 6000, 97)):
-        mx._core.fail_allocation(n)
-        try:
-            train()
-        except (MemoryError, mx.MXNetError) as error:
-            assert "memory" in str(error), str(error)
-        finally:
-            mx._core.fail_allocation(0)
-    np.testing.assert_allclose(train(), want, rtol=1e-5)
+
+@pytest.mark.parametrize("scenario", ["step", "hybridized", "fused", "saving", "loading", "exporting", "predicting", "formats"])
+def test_every_allocation(scenario):
+    """The programs that run out of memory on the CPU, on a GPU: allocations of the host and of the device fail."""
+    done = subprocess.run([sys.executable, PROGRAMS, "library", scenario, "0"], capture_output=True, text=True, timeout=900,
+                          env={**os.environ, "MXNET_TEST_DEFAULT_CTX": "gpu(0)"})
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -111,7 +111,7 @@ static inline bool mx_score_before(const double *score, int64_t a, int64_t b)
 }
 static inline void mx_sort_by_score(const double *score, int64_t *order, int64_t n)
 {
-    for (int64_t top = n / 2, end = n, round = 1; end > 1 && (round % 65536 || !mx_stop_wanted()); round++) {
+    for (int64_t top = n / 2, end = n, round = 1; end > 1 && !mx_stop_wanted_at(round); round++) {
         int64_t at, moved;
         if (top > 0)
             moved = order[at = --top];

@@ -12,6 +12,10 @@
 
 #include "base/rng.h"
 
+#ifndef MX_HAWKES_STOP
+#define MX_HAWKES_STOP(event) false /* where work can be interrupted: whether it should end now, without a result */
+#endif
+
 enum mx_hawkes_input {
     MX_HAWKES_LDA, MX_HAWKES_ALPHA, MX_HAWKES_BETA, MX_HAWKES_STATE, MX_HAWKES_LAGS, MX_HAWKES_MARKS, MX_HAWKES_LENGTH,
     MX_HAWKES_MAX_TIME, MX_HAWKES_INPUTS
@@ -68,7 +72,7 @@ MX_ANY_DEVICE static inline void mx_hawkes_sample(const mx_hawkes *job, int64_t 
     for (int64_t k = 0; k < kinds; k++)
         memory[k] = job->in[MX_HAWKES_STATE][n * kinds + k], memory[kinds + k] = 0, memory[2 * kinds + k] = 1,
         last[k] = 0;
-    for (int64_t e = n * job->times; e < n * job->times + events; e++) {
+    for (int64_t e = n * job->times; e < n * job->times + events && !MX_HAWKES_STOP(e); e++) {
         const int64_t k = (int64_t)job->in[MX_HAWKES_MARKS][e];
         t += job->in[MX_HAWKES_LAGS][e];
         mx_hawkes_fade(job, n, k, t - last[k], &likelihood);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
@@ -23,6 +24,8 @@ typedef struct correlation_job { /* of one image */
     void *to[2], *sum[2]; /* gradients; with padding */
     bool multiply;
 } correlation_job;
+
+#define PRODUCTS_AT_ONCE (1 << 20) /* between two questions whether to stop */
 
 #define T float
 #define NAME(x) x##_f

@@ -82,8 +82,9 @@ static void NAME(backward)(void *arg, int64_t begin, int64_t end)
     const correlation_job *job = arg;
     const mx_correlation_sizes *c = &job->c;
     const T scale = (T)1 / (T)(c->kernel * c->kernel * c->channels);
+    const int64_t rows_at_once = 1 + PRODUCTS_AT_ONCE / (c->kernel * c->kernel * c->columns + 1);
     for (int64_t channel = begin; channel < end; channel++) {
-        for (int64_t r = 0; r < c->grid * c->grid * c->rows; r++)
+        for (int64_t r = 0; r < c->grid * c->grid * c->rows && (r % rows_at_once || !mx_stop_wanted()); r++)
             for (int64_t k = 0; k < c->kernel * c->kernel; k++) {
                 const int64_t move = r / c->rows, y = r % c->rows * c->stride + c->reach + k / c->kernel;
                 const int64_t at = (channel * job->high + y) * job->wide + c->reach + k % c->kernel;

@@ -63,7 +63,7 @@ static int64_t candidates(const nms_job *job, const double *rows, int64_t *order
 {
     const mx_box_nms_attrs *p = job->p;
     int64_t count = 0;
-    for (int64_t i = 0; i < job->n; i++) {
+    for (int64_t i = 0; i < job->n && !mx_stop_wanted_at(i); i++) {
         const double *row = rows + i * job->columns;
         score[i] = row[p->score_index];
         if (score[i] > p->valid_thresh && !(p->id_index >= 0 && row[p->id_index] == (double)p->background_id))
@@ -93,7 +93,7 @@ static void nms_batches(void *arg, int64_t begin, int64_t end)
         const double *rows = job->in + batch * n * columns;
         double *out = job->out + batch * n * columns, *index = job->index + batch * n;
         const int64_t count = candidates(job, rows, order, score);
-        for (int64_t i = 0; i < count; i++) {
+        for (int64_t i = 0; i < count && !mx_stop_wanted_at(i); i++) {
             const double *row = rows + order[i] * columns;
             box_list_set(&list, i, mx_box_of(row + p->coord_start, p->in_format == MX_BOX_NMS_CENTER),
                          all_classes ? 0 : row[p->id_index]);
@@ -135,7 +135,7 @@ static mx_code nms_backward(const mx_doubles *d)
     const mx_array *g = d->call->in[0];
     const int64_t n = g->shape[g->ndim - 2], columns = g->shape[g->ndim - 1];
     memset(d->out[0], 0, (size_t)g->size * sizeof(double));
-    for (int64_t i = 0; g->size && i < g->size / columns; i++) {
+    for (int64_t i = 0; g->size && i < g->size / columns && !mx_stop_wanted_at(i); i++) {
         const double to = d->in[1][i];
         if (to >= 0 && to < (double)n)
             memcpy(d->out[0] + (i / n * n + (int64_t)to) * columns, d->in[0] + i * columns,
@@ -165,13 +165,13 @@ static void match_batches(void *arg, int64_t begin, int64_t end)
         double *score = job->score + b * each, *to_row = job->row_match + b * job->rows,
                *to_column = job->column_match + b * job->columns;
         int64_t *order = job->order + b * each, count = 0, made = 0;
-        for (int64_t i = 0; i < each; i++) { /* scores below the threshold need not be sorted */
+        for (int64_t i = 0; i < each && !mx_stop_wanted_at(i); i++) {
             score[i] = ascend ? -in[i] : in[i];
             if (ascend ? in[i] < job->p->threshold : in[i] > job->p->threshold)
-                order[count++] = i;
+                order[count++] = i; /* the others need not be sorted */
         }
         mx_sort_by_score(score, order, count);
-        for (int64_t i = 0; i < count; i++) {
+        for (int64_t i = 0; i < count && !mx_stop_wanted_at(i); i++) {
             const int64_t row = order[i] / job->columns, column = order[i] % job->columns;
             if (to_row[row] != -1 || to_column[column] != -1)
                 continue;

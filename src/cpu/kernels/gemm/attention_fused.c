@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/scratch.h"
 #include "base/threads.h"
 #include "cpu/kernels/gemm/gemm.h"
@@ -121,7 +122,7 @@ static void forward_part(void *arg, int part, int parts)
     attention_job *job = arg;
     const mx_attention_shape *s = &job->s;
     const int64_t blocks = blocks_of(s->queries, TILE_QUERIES), units = s->batch * s->heads * blocks;
-    for (int64_t unit = part; unit < units; unit += parts) {
+    for (int64_t unit = part; unit < units && !mx_stop_wanted(); unit += parts) {
         tile_at at = {
             .n = unit / blocks / s->heads, .h = unit / blocks % s->heads, .query = unit % blocks * TILE_QUERIES};
         at.queries = min_int(s->queries - at.query, TILE_QUERIES);
@@ -180,7 +181,7 @@ static void backward_part(void *arg, int part, int parts)
     attention_job *job = arg;
     const mx_attention_shape *s = &job->s;
     for (int64_t unit = part; unit < s->batch * s->kv_heads; unit += parts) {
-        for (int64_t key = 0; key < s->keys; key += TILE_KEYS)
+        for (int64_t key = 0; key < s->keys && !mx_stop_wanted(); key += TILE_KEYS)
             backward_keys(job, unit / s->kv_heads, unit % s->kv_heads, key, true,
                           job->rooms + (size_t)part * job->room);
         for (int64_t query = 0; !s->keys && query < s->queries; query++)
@@ -197,9 +198,9 @@ static void backward_tiles(void *arg, int part, int parts)
     void *room = job->rooms + (size_t)part * job->room;
     const int64_t q_blocks = blocks_of(s->queries, TILE_QUERIES), k_blocks = blocks_of(s->keys, TILE_KEYS);
     const int64_t of_queries = s->batch * s->heads * q_blocks, of_keys = s->batch * s->kv_heads * k_blocks;
-    for (int64_t u = part; u < of_queries; u += parts)
+    for (int64_t u = part; u < of_queries && !mx_stop_wanted(); u += parts)
         backward_queries(job, u / q_blocks / s->heads, u / q_blocks % s->heads, u % q_blocks * TILE_QUERIES, room);
-    for (int64_t u = part; u < of_keys; u += parts)
+    for (int64_t u = part; u < of_keys && !mx_stop_wanted(); u += parts)
         backward_keys(job, u / k_blocks / s->kv_heads, u / k_blocks % s->kv_heads, u % k_blocks * TILE_KEYS, false,
                       room);
 }

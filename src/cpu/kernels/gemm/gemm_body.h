@@ -144,7 +144,7 @@ static void FN(chunk)(const FN(plan) *p, const T *a, const T *b, T *c, const FN(
         b = buffer, b_row = COLUMNS, b_panel = depth * COLUMNS;
     }
     T *packed = buffer + p->b_size;
-    for (int64_t i = 0; i < at->panels; i++, packed += PANEL_ROWS * depth) {
+    for (int64_t i = 0; i < at->panels && (i % 64 < 63 || !mx_stop_wanted()); i++, packed += PANEL_ROWS * depth) {
         const FN(block) strip = FN(strip)(p, at, i, at->panels);
         FN(tile) t = {.k = depth, .a = a + strip.row * p->a_row + first * p->a_col, .a_row = p->a_row,
                       .a_col = p->a_col, .b_row = b_row, .c_row = p->g->ldc, .alpha = p->g->alpha,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/level.h"

@@ -83,7 +83,7 @@ static void NAME(rows)(void *arg, int part, int parts)
                   n = j->out.width * j->out.channels, most = j->rows.most, stride = j->in.width * j->in.channels;
     int64_t *held = (int64_t *)(j->scratch + (size_t)part * j->scratch_each); /* (most): source row in each slot */
     ACC *ring = (ACC *)(held + most);                                         /* (most, W', C) */
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t i = begin; i < end && (i % 8 || !mx_stop_wanted()); i++) {
         const int64_t image = i / j->out.height, y = i % j->out.height, *cell = j->rows.cell + y * most;
         if (most == 1 && j->columns.most == 1) {
             NAME(pick)(j, (const T *)j->from + (image * j->in.height + cell[0]) * stride, (T *)j->to + i * n);

@@ -7,7 +7,7 @@
 static void NAME(forward_plane)(const resample_job *job, const T *x, T *y, T *row)
 {
     const int64_t W = job->from_width;
-    for (int64_t i = 0; i < job->to_height; i++) {
+    for (int64_t i = 0; i < job->to_height && (i % 8 || !mx_stop_wanted()); i++) {
         const mx_resize_taps *d = &job->down[i];
         for (int64_t j = 0; j < W; j++)
             row[j] = (T)d->weight * x[d->first * W + j];
@@ -29,7 +29,7 @@ static void NAME(transposed_plane)(const resample_job *job, const T *x, T *y, T 
 {
     const int64_t W = job->from_width;
     memset(y, 0, (size_t)(job->from_height * W) * sizeof(T));
-    for (int64_t i = 0; i < job->to_height; i++) {
+    for (int64_t i = 0; i < job->to_height && (i % 8 || !mx_stop_wanted()); i++) {
         const mx_resize_taps *d = &job->down[i];
         memset(row, 0, (size_t)W * sizeof(T));
         for (int64_t j = 0; j < job->to_width; j++) {

@@ -31,7 +31,7 @@ static void NAME(sample_images_back)(void *arg, int64_t begin, int64_t end)
     const sampler_job *job = arg;
     const int64_t map = job->height * job->width, image = job->channels * map;
     memset((T *)job->ddata + begin * image, 0, (size_t)((end - begin) * image) * sizeof(T));
-    for (int64_t e = begin * job->places; e < end * job->places; e++) {
+    for (int64_t e = begin * job->places; e < end * job->places && !mx_stop_wanted_at(e); e++) {
         const int64_t n = e / job->places, p = e % job->places;
         const mx_sampler_corners c = NAME(corners)(job, (const T *)job->grid + n * 2 * job->places, p);
         const T *g = (const T *)job->ograd + n * job->channels * job->places + p;

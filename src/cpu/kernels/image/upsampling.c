@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/movement/movement.h"
 #include "cpu/kernels/widen.h"

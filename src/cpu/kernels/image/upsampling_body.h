@@ -39,7 +39,7 @@ static void NAME(bilinear_planes)(void *arg, int64_t begin, int64_t end)
         const T *weight = (const T *)mx_data(job->call->in[1]) + plane % s[1] * kernel * kernel;
         T *out = (T *)mx_data(job->call->out[0]) + plane * height * width;
         memset(out, 0, (size_t)(height * width) * sizeof(T));
-        for (int64_t i = 0; i < s[2]; i++)
+        for (int64_t i = 0; i < s[2] && (i % 8 || !mx_stop_wanted()); i++)
             for (int64_t q = 0; q < kernel * kernel; q++) {
                 const int64_t y = i * job->scale - job->pad + q / kernel;
                 if (y >= 0 && y < height)

@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "base/scratch.h"
 #include "base/error.h"
+#include "base/interrupt.h"
+#include "base/scratch.h"
 #include "base/threads.h"
 #include "cpu/kernels/pointwise/math_f32.h"
 #include "cpu/kernels/loss/exponentials.h"

@@ -1,6 +1,6 @@
 /* Softmax loops for element type T: included once per type with T, NAME(x), EXP, EXP_NEGATIVE and LOG defined (see softmax.c).
  *
- * Rows are contiguous (inner == 1) or are columns of a block of up to COLUMNS.
+ * Rows are contiguous (inner == 1) or are columns of a block of up to COLUMNS; long columns ask whether to stop, short ones never.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -113,12 +113,12 @@ static inline void NAME(column_sums)(const softmax_job *job, const T *x, T *y, c
     T max[COLUMNS];
     for (int64_t c = 0; c < width; c++)
         max[c] = -(T)INFINITY, sum[c] = 0;
-    for (int64_t a = 0; a < n; a++)
+    for (int64_t a = 0; a < n && !mx_stop_wanted_at(a + 1); a++)
         for (int64_t c = 0; c < width; c++) {
             const T value = x[a * inner + c] * scale;
             max[c] = a < valid[c] && value > max[c] ? value : max[c];
         }
-    for (int64_t a = 0; a < n; a++) {
+    for (int64_t a = 0; a < n && !mx_stop_wanted_at(a + 1); a++) {
         T term[COLUMNS];
         for (int64_t c = 0; c < width; c++)
             term[c] = EXP_NEGATIVE(x[a * inner + c] * scale - max[c]);
@@ -137,7 +137,7 @@ static void NAME(softmax_columns)(const softmax_job *job, const T *x, T *y, cons
     const T scale = (T)job->scale;
     T sum[COLUMNS];
     NAME(column_sums)(job, x, y, valid, width, sum);
-    for (int64_t a = 0; a < n; a++)
+    for (int64_t a = 0; a < n && !mx_stop_wanted_at(a + 1); a++)
         for (int64_t c = 0; c < width; c++) {
             const int64_t i = a * inner + c;
             y[i] = !job->logarithm ? y[i] * sum[c] : a < valid[c] ? x[i] * scale - sum[c] : 0;
@@ -213,10 +213,10 @@ static void NAME(backward_columns)(const softmax_job *job, const T *g, const T *
     const int64_t n = job->n, inner = job->inner;
     const T scale = (T)job->scale;
     T sum[COLUMNS] = {0};
-    for (int64_t a = 0; a < n; a++)
+    for (int64_t a = 0; a < n && !mx_stop_wanted_at(a + 1); a++)
         for (int64_t c = 0; c < width; c++)
             sum[c] += g[a * inner + c] * (job->logarithm ? 1 : y[a * inner + c]);
-    for (int64_t a = 0; a < n; a++)
+    for (int64_t a = 0; a < n && !mx_stop_wanted_at(a + 1); a++)
         for (int64_t c = 0; c < width; c++) {
             const T gi = g[a * inner + c], yi = y[a * inner + c];
             dx[a * inner + c] = job->logarithm ? NAME(log_slope)(gi, yi, sum[c], scale) : scale * (yi * (gi - sum[c]));

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "base/scratch.h"
 #include "base/threads.h"
 #include "cpu/kernels/pointwise/pointwise_loops.h"

@@ -211,7 +211,7 @@ static void NAME(linear)(norm_job *job)
     T *scale = job->scale;
     if (job->batch)
         mx_parallel(job->chunks, 1 + MX_GRAIN / (job->chunk * job->channels * job->inner + 1), NAME(chunk_sums), job);
-    for (int64_t c = 0; c < job->channels; c++) {
+    for (int64_t c = 0; c < job->channels && !mx_stop_wanted_at(c); c++) { /* running statistics need all sums */
         double sum = 0, squares = 0;
         if (job->batch)
             NAME(total)(job, c, &sum, &squares);
@@ -225,7 +225,7 @@ static void NAME(linear_backward)(norm_job *job)
 {
     T *scale = job->scale;
     mx_parallel(job->chunks, 1 + MX_GRAIN / (job->chunk * job->channels * job->inner + 1), NAME(chunk_products), job);
-    for (int64_t c = 0; c < job->channels; c++) {
+    for (int64_t c = 0; c < job->channels && !mx_stop_wanted_at(c); c++) {
         double sum, products;
         NAME(total)(job, c, &sum, &products);
         const NAME(line) k = NAME(finish_backward)(job, c, sum, products);

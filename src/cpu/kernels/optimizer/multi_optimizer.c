@@ -103,19 +103,27 @@ static mx_code run_multi(const mx_kernel_call *call)
     return MX_OK;
 }
 
+#define LARS_GRAIN 512 /* of numbers that are converted one by one */
+
 /* lr eta |w| / (rescale |g| + wd |w| + eps) where both norms are positive */
-static mx_code run_lars(const mx_kernel_call *call)
+static void lars_range(void *arg, int64_t begin, int64_t end)
 {
+    const mx_kernel_call *call = arg;
     const mx_multi_lars_attrs *attrs = call->attrs;
-    if (!mx_dtype_is_float(call->in[0]->dtype))
-        return MX_DECLINED;
-    for (int64_t i = 0; i < call->out[0]->size; i++) {
+    const mx_dtype dtype = (mx_dtype)call->out[0]->dtype;
+    for (int64_t i = begin; i < end; i++) {
         const double w = sqrt(number_at(call->in[1], i)), g = sqrt(number_at(call->in[2], i)) * attrs->rescale_grad;
         const double ratio = w > 0 && g > 0 ? attrs->eta * w / (g + number_at(call->in[3], i) * w + attrs->eps) : 1;
         const double rate = number_at(call->in[0], i) * ratio;
-        const mx_dtype dtype = (mx_dtype)call->out[0]->dtype;
         mx_convert((char *)mx_data(call->out[0]) + i * mx_dtype_size(dtype), dtype, &rate, MX_FLOAT64, 1);
     }
+}
+
+static mx_code run_lars(const mx_kernel_call *call)
+{
+    if (!mx_dtype_is_float(call->in[0]->dtype))
+        return MX_DECLINED;
+    mx_parallel(call->out[0]->size, LARS_GRAIN, lars_range, (void *)call);
     return MX_OK;
 }
 

@@ -1,6 +1,7 @@
 /* Activation, LeakyReLU and their gradients: one pass each.  SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/activation.h"
 
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/pointwise/pointwise_loops.h"
 #include "cpu/kernels/random/philox.h"

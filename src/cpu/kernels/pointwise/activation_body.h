@@ -34,7 +34,7 @@ static void NAME(prelu_sums)(void *arg, int64_t begin, int64_t end)
         double sum = 0;
         for (int64_t outer = 0; outer < job->outer; outer++) {
             const int64_t at = (outer * job->channels + c) * job->inner;
-            for (int64_t i = at; i < at + job->inner; i++)
+            for (int64_t i = at; i < at + job->inner && !mx_stop_wanted_at(i); i++)
                 sum += x[i] > 0 ? 0 : (double)g[i] * (double)x[i];
         }
         ((T *)job->sums)[c] = (T)sum;

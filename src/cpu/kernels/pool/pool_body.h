@@ -128,7 +128,14 @@ static void NAME(run_task)(const NAME(run) *r, int64_t task)
     const int64_t out = image * p->out_image + block * p->out_block;
     pool_window w = {.inner = pool_inner(p, block), .p = p->shape.p, .at = {p->at[0], p->at[1], p->at[2]}};
     T *dx = r->dy ? r->result + image * p->in_image + block * p->in_block : NULL;
-    for (int64_t i = 0; i < p->positions; i++) {
+    const int64_t window = w.inner * p->shape.kernel[0] * p->shape.kernel[1] * p->shape.kernel[2];
+    int64_t left = WORK_AT_ONCE;
+    for (int64_t i = 0; i < p->positions; i++, left -= window) {
+        if (left <= 0) {
+            if (mx_stop_wanted())
+                return;
+            left = WORK_AT_ONCE;
+        }
         pool_window_set(p, i, &w);
         if (r->values)
             NAME(max_pick)(&w, x, r->values + (x - r->x), r->result + out + i * p->out_at);

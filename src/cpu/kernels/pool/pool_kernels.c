@@ -11,10 +11,12 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/pool/pool_pairs.h"
 
 #define POOL_INNER 64
+#define WORK_AT_ONCE (1 << 20) /* elements of windows between two questions whether to stop */
 
 typedef struct pool_window {
     int64_t begin[3], end[3]; /* inside the input */

@@ -1,5 +1,6 @@
 /* Mean and variance: the mean by a fold, then the squared deviations.  SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/scratch.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/convert_level.h"
@@ -42,7 +43,7 @@ static void add_elements(const mx_array *in, int mask, const double *mean, doubl
     const mx_dtype type = (mx_dtype)in->dtype;
     double tile[TILE];
     walk w = start_walk(in, mask);
-    for (int64_t at = 0; at < in->size; at += TILE) {
+    for (int64_t at = 0; at < in->size && !mx_stop_wanted_at(at / TILE); at += TILE) {
         const int64_t n = in->size - at < TILE ? in->size - at : TILE;
         mx_convert_fast(tile, MX_FLOAT64, (const char *)mx_data(in) + at * mx_dtype_size(type), type, n);
         for (int64_t i = 0; i < n; i++, advance(&w)) {

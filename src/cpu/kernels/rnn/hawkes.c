@@ -3,10 +3,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
+
+#define MX_HAWKES_STOP(event) mx_stop_wanted_at(event)
 #include "op/formula/hawkes.h"
 
 static void samples(void *arg, int64_t begin, int64_t end)
@@ -17,8 +20,8 @@ static void samples(void *arg, int64_t begin, int64_t end)
 
 static mx_code check_marks(const mx_kernel_call *call, const mx_hawkes *job)
 {
-    for (int64_t n = 0; n < call->in[MX_HAWKES_LDA]->shape[0]; n++)
-        for (int64_t e = 0; e < job->times && (double)e < job->in[MX_HAWKES_LENGTH][n]; e++) {
+    for (int64_t n = 0; n < call->in[MX_HAWKES_LDA]->shape[0] && !mx_stop_wanted(); n++)
+        for (int64_t e = 0; e < job->times && (double)e < job->in[MX_HAWKES_LENGTH][n] && !mx_stop_wanted_at(e); e++) {
             const double mark = job->in[MX_HAWKES_MARKS][n * job->times + e];
             if (!(mark > -1 && mark < (double)job->kinds))
                 return mx_op_fail(call->op, MX_ERR_INDEX, "marks[%lld, %lld] is %g, wanted 0..%lld", (long long)n,
@@ -39,6 +42,8 @@ static mx_code run_all(const mx_kernel_call *call, mx_hawkes *job)
     const int64_t batch = call->in[MX_HAWKES_LDA]->shape[0], kinds = job->kinds;
     if (check_marks(call, job))
         return mx_error_code();
+    if (mx_stop_wanted()) /* marks that were not checked are no indices */
+        return MX_OK;
     if (job->back)
         for (int i = 0; i < 4; i++)
             memset(job->out[i], 0, (size_t)(batch * kinds) * sizeof(double));

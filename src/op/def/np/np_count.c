@@ -19,9 +19,12 @@ static mx_code bincount(const mx_expand *call)
     if (mx_dtype_is_float((mx_dtype)x->dtype))
         return mx_op_fail(call->op, MX_ERR_DTYPE, "is not defined for %s, wanted integers",
                           mx_dtype_name((mx_dtype)x->dtype));
-    if (x->size && mx_range_of(x).low < 0)
+    const mx_range range = mx_range_of(x);
+    if (mx_error_code())
+        return mx_error_code();
+    if (x->size && range.low < 0)
         return mx_op_fail(call->op, MX_ERR_ARGUMENT, "elements must not be negative");
-    const int64_t needed = x->size ? (int64_t)mx_range_of(x).high + 1 : 0, n = needed > least ? needed : least;
+    const int64_t needed = x->size ? (int64_t)range.high + 1 : 0, n = needed > least ? needed : least;
     mx_array *added = weights == MX_NONE ? mx_g1("ones_like", mx_expand_cast(x, MX_INT64))
                                          : mx_expand_cast(weights, mx_float_of((mx_dtype)weights->dtype));
     mx_array *places = mx_expand_cast(x, MX_INT64),

@@ -5,6 +5,7 @@
 #define MX_OP_NP_VALUES_H
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "ndarray/convert.h"
 #include "op/expand.h"
 
@@ -23,6 +24,8 @@ static inline mx_range mx_range_of(mx_array *x)
     const char *elements = host ? mx_array_data(host) : NULL;
     for (int64_t i = 0; elements && i < x->size; i++) {
         double value;
+        if (i % 65536 == 0 && mx_interrupt_check())
+            return (mx_range){MX_NONE_FLOAT, MX_NONE_FLOAT};
         mx_convert(&value, MX_FLOAT64, elements + i * mx_dtype_size((mx_dtype)x->dtype), (mx_dtype)x->dtype, 1);
         range.low = range.low <= value ? range.low : value;
         range.high = range.high >= value ? range.high : value;
