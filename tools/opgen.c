@@ -9,7 +9,8 @@
  *     struct mx_softmax_args { int64_t axis; char positional_; mx_array *data; mx_array *out; };
  *     #define mx_softmax(...) mx_softmax_call(&(struct mx_softmax_args){.axis = -1, .positional_ = 0, __VA_ARGS__})
  *
- * A positional initialiser continues after the last designator, so mx_softmax(x, .axis = 0) sets data, then axis.
+ * A positional initialiser continues after the last designator, so mx_softmax(x, .axis = 0) sets data, then axis.  The number
+ * of an operator on an array and a number is positional, too: mx_plus_scalar(x, 3).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cgen.h"
@@ -116,14 +117,23 @@ static const char *input_field(const mx_op *op, int i)
     return name;
 }
 
+/* The first attribute is the second operand. */
+static bool has_number(const mx_op *op)
+{
+    return op->schema && !strcmp(op->schema->fields[0].name, "scalar") && op->declared_inputs == 1;
+}
+
 static void write_args(const mx_op *op, const char *name)
 {
     fprintf(file, "struct mx_%s_args {\n", name);
-    write_fields(op->schema);
+    for (int i = has_number(op); op->schema && i < op->schema->count; i++)
+        write_field(&op->schema->fields[i]);
     fprintf(file, "    char positional_;\n");
     for (int i = 0; i < op->declared_inputs; i++)
         fprintf(file, "    %s%s;\n", is_list(op) && i == op->declared_inputs - 1 ? "mx_arrays " : "mx_array *",
                 input_field(op, i));
+    if (has_number(op))
+        write_field(&op->schema->fields[0]);
     fprintf(file, "    %sout; /* where to write; not given: a new array */\n};\n",
             returns_list(op) ? "mx_arrays " : "mx_array *");
 }
@@ -176,6 +186,18 @@ static void write_header(void)
 
 /* ---- definitions ------------------------------------------------------------------------------------------- */
 
+/* Attributes are the first members of the arguments; where one is not, they are copied. */
+static const char *write_attrs(const mx_op *op)
+{
+    if (!has_number(op))
+        return op->schema ? "a" : "NULL";
+    fprintf(file, "    const mx_%s_attrs attrs = {", op->schema->name);
+    for (int i = 0; i < op->schema->count; i++)
+        fprintf(file, "%s.%s = a->%s", i ? ", " : "", op->schema->fields[i].name, op->schema->fields[i].name);
+    fprintf(file, "};\n");
+    return "&attrs";
+}
+
 static void write_definition(const mx_op *op)
 {
     char name[128];
@@ -183,10 +205,9 @@ static void write_definition(const mx_op *op)
         return;
     snprintf(name, sizeof name, "%s", c_name(op));
     const bool list = returns_list(op);
-    const char *attrs = op->schema ? "a" : "NULL";
     if (is_list(op)) {
         fprintf(file, "\nmx_array%s mx_%s_call(const struct mx_%s_args *a)\n{\n", list ? "s" : " *", name, name);
-        fprintf(file, "    return mx_call_list(MX_OP(\"%s\"), %s, %d, (mx_array *const[]){", op->name, attrs,
+        fprintf(file, "    return mx_call_list(MX_OP(\"%s\"), %s, %d, (mx_array *const[]){", op->name, write_attrs(op),
                 op->declared_inputs - 1);
         for (int i = 0; i < op->declared_inputs - 1; i++)
             fprintf(file, "a->%s, ", input_field(op, i));
@@ -197,6 +218,7 @@ static void write_definition(const mx_op *op)
     for (int all = 0; all <= has_all_form(op); all++) {
         fprintf(file, "\nmx_array%s mx_%s%s_call(const struct mx_%s_args *a)\n{\n", list || all ? "s" : " *", name,
                 all ? "_all" : "", name);
+        const char *attrs = write_attrs(op);
         fprintf(file, "    return mx_call_%s(MX_OP(\"%s\"), %s, %d, (mx_array *const[]){", list || all ? "many" : "one",
                 op->name, attrs, op->declared_inputs);
         for (int i = 0; i < op->declared_inputs; i++)

@@ -12,7 +12,7 @@ enum { EXAMPLES = 1000, BATCH = 20 };
 static mx_array *line(mx_array *x, mx_array *w, mx_array *b) { return mx_add(mx_dot(x, w), b); } /* (n, 1) */
 
 /* w -= rate * gradient: written in place, outside of the tape. */
-static void descend(mx_array *w, double rate) { mx_sub(w, mx_mul_scalar(mx_gradient(w), .scalar = rate), .out = w); }
+static void descend(mx_array *w, double rate) { mx_sub(w, mx_mul_scalar(mx_gradient(w), rate), .out = w); }
 
 int main(int argc, char **argv)
 {

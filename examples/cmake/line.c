@@ -9,7 +9,7 @@ int main(void)
 {
     mx_random_seed(1);
     mx_array *x = mx_random_normal(.shape = MX_DIMS(100, 1));
-    mx_array *y = mx_plus_scalar(mx_mul_scalar(x, .scalar = 3), .scalar = -1);
+    mx_array *y = mx_plus_scalar(mx_mul_scalar(x, 3), -1);
     mx_block *net = mx_dense(1), *square_loss = mx_l2_loss();
     mx_initialize(net, mx_normal(.sigma = 0.01), mx_cpu(0));
     mx_trainer *trainer = mx_trainer_new(mx_collect_params(net), "sgd", "learning_rate=0.5");

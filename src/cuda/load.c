@@ -74,7 +74,7 @@ static void load(void)
     mx_cuda_open_fn open = (mx_cuda_open_fn)(uintptr_t)dlsym(part, MX_CUDA_OPEN);
     const bool clean = !mx_has_error();
     device = open ? open(&library) : NULL;
-    mx_cuda_lanes_fn find_lanes = device ? (mx_cuda_lanes_fn)(uintptr_t)dlsym(part, MX_CUDA_LANES) : NULL;
+    mx_cuda_lanes_fn find_lanes = device ? (mx_cuda_lanes_fn)(uintptr_t)dlsym(part, MX_CUDA_FIND_LANES) : NULL;
     lanes = find_lanes ? find_lanes() : NULL;
     if (device)
         return;

@@ -46,7 +46,7 @@ typedef struct mx_cuda_library {
 /* What libgluon_cuda.so exports: the device, or NULL with an error; after that its lanes (ndarray/lane.h). */
 #define MX_CUDA_OPEN "mx_cuda_open"
 typedef mx_device *(*mx_cuda_open_fn)(const mx_cuda_library *library);
-#define MX_CUDA_LANES "mx_cuda_lanes"
+#define MX_CUDA_FIND_LANES "mx_cuda_lanes"
 typedef const struct mx_lanes *(*mx_cuda_lanes_fn)(void);
 
 #endif

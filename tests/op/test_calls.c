@@ -63,6 +63,22 @@ static void test_borders(void **state)
         MX_DIMS(3, 4, 1));
 }
 
+/* The number of an operator on an array and a number needs no name: 0 is not taken for a result. */
+static void test_numbers(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = mx_mul_scalar(mx_ones(.shape = MX_DIMS(1)), 0.5), *out = mx_zeros(.shape = MX_DIMS(1));
+    assert_float_equal(mx_item(x), 0.5, 0);
+    assert_float_equal(mx_item(mx_greater_scalar(x, 0)), 1, 0);
+    assert_float_equal(mx_item(mx_plus_scalar(x, 0)), 0.5, 0);
+    assert_float_equal(mx_item(mx_minus_scalar(x, 3, .out = out)), -2.5, 0);
+    assert_float_equal(mx_item(out), -2.5, 0);
+    assert_float_equal(mx_item(mx_rdiv_scalar(x, .scalar = 3)), 6, 0);
+    assert_float_equal(mx_item(mx_plus_scalar(x)), 1.5, 0); /* 1 is the default */
+    assert_int_equal(mx_error_code(), MX_OK);
+}
+
 /* Coordinates are one more axis. */
 static void test_coordinates(void **state)
 {
@@ -180,7 +196,7 @@ static void test_calibration(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_broadcasts), cmocka_unit_test(test_borders), cmocka_unit_test(test_several_updates), cmocka_unit_test(test_regions),
-                                       cmocka_unit_test(test_coordinates), cmocka_unit_test(test_groups), cmocka_unit_test(test_types_of_gradients),
+                                       cmocka_unit_test(test_numbers), cmocka_unit_test(test_coordinates), cmocka_unit_test(test_groups), cmocka_unit_test(test_types_of_gradients),
                                        cmocka_unit_test(test_calibration)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
