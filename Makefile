@@ -175,13 +175,13 @@ docs docs-check book: LEVELS = native
 docs: docs-venv book-prefix ## the site: build/site/index.html; reference and notebooks included
 	$(DOCS) tools/docs/site.py --out $(BUILD)/site --work $(BUILD)/docs --prefix $(BUILD)/book/prefix
 
-docs-check: docs ## runs every page of book and guides with quick settings; links, spelling, names, the site in a browser
+docs-check: setup-mpi docs ## runs every page of book and guides with quick settings; links, spelling, names, the site in a browser
 	$(DOCS) tools/docs/run.py --quick --jobs $(JOBS) --prefix $(BUILD)/book/prefix --work $(BUILD)/book/quick $(PAGES)
 	$(DOCS) tools/docs/check.py $(BUILD)/site
 	$(DOCS) tools/docs/names.py $(BUILD)/site $(BUILD)/book/prefix
 	$(DOCS) tools/docs/browse.py $(BUILD)/site
 
-book: docs-venv book-prefix ## runs every page with full settings and compares; UPDATE=1: writes outputs and figures into the pages
+book: setup-mpi docs-venv book-prefix ## runs every page with full settings and compares; UPDATE=1: writes outputs and figures into the pages
 	$(DOCS) tools/docs/run.py --jobs $(JOBS) $(if $(UPDATE),--update) --prefix $(BUILD)/book/prefix --work $(BUILD)/book/full $(PAGES)
 
 walkthroughs: docs-venv ## follows docs/walkthroughs on a copy of the source: applies, builds, runs and compares; UPDATE=1 writes outputs

@@ -43,7 +43,7 @@ static mx_array *load_image(const cli_args *args, const char *path, const mx_dim
         (mx_dim(image, 0) != wanted->d[2] || mx_dim(image, 1) != wanted->d[3]))
         image = mx_imresize(image, .w = wanted->d[3], .h = wanted->d[2]);
     mx_array *x = mx_transpose(mx_cast(image, .dtype = MX_FLOAT32), .axes = MX_DIMS(2, 0, 1));
-    x = mx_div_scalar(mx_expand_dims(x, .axis = 0), .scalar = 255);
+    x = mx_div_scalar(mx_expand_dims(x, .axis = 0), 255);
     mx_array *mean = channel_numbers(args, "--mean"), *std = channel_numbers(args, "--std");
     x = mean == MX_NONE ? x : mx_sub(x, mean);
     return std == MX_NONE ? x : mx_div(x, std);
