@@ -158,6 +158,9 @@ test-gpu: ## on a machine with a GPU: everything on gpu(0) beside the CPU; needs
 test-gpu-sanitize: ## the operator samples under compute-sanitizer: memcheck, then racecheck
 	@CMAKE_FLAGS="$(CMAKE_FLAGS)" sh tools/test_gpu.sh $(BUILD)/gpu sanitize
 
+bench-gpu: ## on a machine with a GPU: our networks beside PyTorch's and JAX's, where they are installed; fills the tables of docs/gpu.md
+	@CMAKE_FLAGS="$(CMAKE_FLAGS)" sh tools/test_gpu.sh $(BUILD)/gpu bench
+
 bench: python ## measure, beside the machine's limits and NumPy; PEERS="mxnet torch jax onnxruntime openvino": beside them
 	@sh tools/setup.sh build bench
 	$(call COMPILE,$(BUILD))

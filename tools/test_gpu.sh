@@ -6,6 +6,8 @@
 #                                   (GPU_TESTS: options for pytest)
 #     test_gpu.sh BUILD sanitize    the samples under compute-sanitizer: memcheck, then racecheck
 #                                   (GLUON_SAMPLES: a regular expression for the operators; GPU_JOBS: processes at a time)
+#     test_gpu.sh BUILD bench       the comparisons of bench/gpu, which then fill the tables of docs/gpu.md
+#                                   (GPU_BENCH_SECONDS: of each measurement)
 #
 # Without a GPU it prints a message and succeeds.
 #
@@ -22,7 +24,20 @@ fi
 cmake -S . -B "$build" -DGLUON_CUDA=ON -DGLUON_PYTHON=ON -DGLUON_TESTS=OFF -DGLUON_BENCH=OFF ${CMAKE_FLAGS:-}
 cmake --build "$build" -j "$(nproc)"
 PYTHONPATH=$(cd "$build" && pwd)/python
-export PYTHONPATH GLUON_CUDA_TF32=0
+export PYTHONPATH
+
+if [ "$mode" = bench ]; then
+    log=$build/bench.log seconds=--seconds=${GPU_BENCH_SECONDS:-1}
+    peers=$(python3 -c 'import torch; print("--peers")' 2>/dev/null || true)
+    {
+        python3 bench/gpu/steps.py "$seconds"
+        python3 bench/gpu/predict.py "$seconds" $peers
+        python3 bench/gpu/models.py "$seconds" $peers
+    } | tee "$log"
+    python3 bench/gpu/tables.py docs/gpu.md "$log"
+    exit 0
+fi
+export GLUON_CUDA_TF32=0
 
 # Options may deselect every test of a folder: pytest then exits with status 5.
 tests() {
