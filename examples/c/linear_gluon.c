@@ -12,8 +12,8 @@ int main(int argc, char **argv)
     mx_random_seed((uint64_t)option(argc, argv, "--seed", 1));
     mx_array *true_w = mx_array_from(MX_DIMS(2, 1), MX_FLOAT32, (float[]){2, -3.4f});
     mx_array *x = mx_random_normal(.shape = MX_DIMS(EXAMPLES, 2));
-    mx_array *y = mx_add(mx_plus_scalar(mx_dot(x, true_w), 4.2),
-                         mx_random_normal(.scale = 0.01, .shape = MX_DIMS(EXAMPLES, 1)));
+    mx_array *y =
+        mx_add(mx_plus_scalar(mx_dot(x, true_w), 4.2), mx_random_normal(.scale = 0.01, .shape = MX_DIMS(EXAMPLES, 1)));
     mx_loader *loader = mx_data_loader(mx_array_dataset(MX_ARRAYS(x, y)), BATCH, .shuffle = true);
 
     mx_block *net = mx_dense(1);

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "cpu/kernels/blocked/blocked.h"
+#include "level_check.h"
 
 typedef mx_code (*convolution)(const layout_conv *);
 
@@ -48,29 +49,7 @@ static const level levels[] = {
 #endif
 };
 
-/* Levels are listed lowest first; those that this machine lacks are at the end. */
-static int level_count(void)
-{
-    int count = (int)(sizeof levels / sizeof *levels);
-#if defined(MX_LEVEL_AVX512)
-    count -= !__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
-             !__builtin_cpu_supports("avx512vl");
-#endif
-#if defined(MX_LEVEL_AVX2)
-    count -= !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma");
-#endif
-    return count;
-}
-
-static uint64_t state = 88172645463325252u;
-
-static int64_t pick(int64_t low, int64_t high)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return low + (int64_t)(state % (uint64_t)(high - low + 1));
-}
+static int level_count(void) { return levels_here((int)(sizeof levels / sizeof *levels)); }
 
 /* Small whole numbers: sums are exact in any order, so results must be equal. */
 static float *numbers(int64_t count)

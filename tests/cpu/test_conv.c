@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "cpu/kernels/conv/conv.h"
 #include "cpu/kernels/pool/pool.h"
+#include "level_check.h"
 
 #define CONV_ARGS const mx_conv_shape *, const float *, const float *
 #define DECLARE(level)                                                                             \
@@ -55,31 +56,7 @@ static const level levels[] = {
 #endif
 };
 
-/* Levels are listed lowest first; those that this machine lacks are at the end. */
-static int level_count(void)
-{
-    int count = (int)(sizeof levels / sizeof *levels);
-#if defined(MX_LEVEL_AVX512)
-    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-        !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
-        count--;
-#endif
-#if defined(MX_LEVEL_AVX2)
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
-        count--;
-#endif
-    return count;
-}
-
-static uint64_t state = 88172645463325252u;
-
-static int64_t pick(int64_t low, int64_t high)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return low + (int64_t)(state % (uint64_t)(high - low + 1));
-}
+static int level_count(void) { return levels_here((int)(sizeof levels / sizeof *levels)); }
 
 typedef struct pair { /* the same numbers in both precisions */
     float *f;

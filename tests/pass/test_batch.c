@@ -1,22 +1,11 @@
 /* Large batches in groups: what is divided, what is not, and that the results are those of single entries.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "block_check.h"
-#include "exec/plan/plan.h"
-#include "gluon/compile/hybrid.h"
 #include "ndarray/device.h"
 #include "pass/passes.h"
+#include "plan_check.h"
 
 enum { CHANNELS = 32, SIZE = 96 }; /* of intermediate values: 1.2 MB an image */
-
-static int count(mx_block *block, const char *op)
-{
-    const mx_program *program = &mx_hybrid_last(block)->program;
-    int n = 0;
-    for (int64_t i = 0; i < program->steps.length; i++)
-        n += !strcmp(program->steps.items[i].op->name, op);
-    return n;
-}
 
 static mx_block *conv(int64_t channels, int64_t kernel, int64_t stride)
 {

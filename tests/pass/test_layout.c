@@ -4,20 +4,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 
-#include "block_check.h"
-#include "exec/plan/plan.h"
-#include "gluon/compile/hybrid.h"
 #include "ndarray/device.h"
 #include "pass/passes.h"
-
-static int count(mx_block *block, const char *op)
-{
-    const mx_program *program = &mx_hybrid_last(block)->program;
-    int n = 0;
-    for (int64_t i = 0; i < program->steps.length; i++)
-        n += !strcmp(program->steps.items[i].op->name, op);
-    return n;
-}
+#include "plan_check.h"
 
 /* How often it should occur: the generic level has no blocked layouts. */
 #define assert_count(block, op, wanted) \

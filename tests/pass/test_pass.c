@@ -1,20 +1,8 @@
 /* Passes: what each of them does to small networks, as seen in the finished plan.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "block_check.h"
-#include "exec/plan/plan.h"
-#include "gluon/compile/hybrid.h"
 #include "pass/passes.h"
-
-/* How often an operator occurs in the plan that the block last ran. */
-static int count(mx_block *block, const char *op)
-{
-    const mx_program *program = &mx_hybrid_last(block)->program;
-    int n = 0;
-    for (int64_t i = 0; i < program->steps.length; i++)
-        n += !strcmp(program->steps.items[i].op->name, op);
-    return n;
-}
+#include "plan_check.h"
 
 static int steps(mx_block *block) { return (int)mx_hybrid_last(block)->program.steps.length; }
 
