@@ -27,8 +27,8 @@ environment() {
     mxnet) folder=$build/oracle
         PYTHON=${ORACLE_PYTHON:-python3.11} sh "$tools/venv.sh" "$folder" mxnet==1.9.1 numpy==1.23.5 >&2 ;;
     # The CPU build is 200 MB; the one on PyPI includes 5 GB of CUDA and is used only as a fallback.
-    torch) PIP_INDEX_URL=https://download.pytorch.org/whl/cpu sh "$tools/venv.sh" "$folder" torch 2>/dev/null >&2 ||
-        sh "$tools/venv.sh" "$folder" torch numpy >&2 ;;
+    torch) PIP_INDEX_URL=https://download.pytorch.org/whl/cpu sh "$tools/venv.sh" "$folder" torch torchvision 2>/dev/null >&2 ||
+        sh "$tools/venv.sh" "$folder" torch torchvision numpy >&2 ;;
     jax) sh "$tools/venv.sh" "$folder" jax numpy >&2 ;;
     onnxruntime) sh "$tools/venv.sh" "$folder" onnxruntime onnx numpy >&2 ;;
     openvino) sh "$tools/venv.sh" "$folder" openvino onnx numpy >&2 ;;
