@@ -45,8 +45,8 @@ def equivalent():
     return found
 
 
-def files():
-    for folder in FOLDERS:
+def files(folders):
+    for folder in folders:
         for path, _, names in sorted(os.walk(os.path.join(ROOT, folder))):
             for name in sorted(names):
                 relative = os.path.relpath(os.path.join(path, name), ROOT)
@@ -81,12 +81,12 @@ def survivors(path, texts, found):
                 yield {**min(candidates, key=lambda m: abs(m["line"] - int(line))), "again": True}
 
 
-def choose(count, seed, also=None):
+def choose(count, seed, folders, also=None):
     """[{id, file, line, kind, start, end, ...}]: spread over files in proportion to their lines, over kinds equally.
 
     Those of the list `also` are added; they are no part of the sample."""
     chooser = random.Random(seed)
-    texts = {path: read(os.path.join(ROOT, path)) for path in files()}
+    texts = {path: read(os.path.join(ROOT, path)) for path in files(folders)}
     found = {path: sites(text, random.Random(f"{seed} {path}")) for path, text in texts.items()}
     found = {path: kinds for path, kinds in found.items() if kinds}
     total = sum(texts[path].count("\n") for path in found)
@@ -167,7 +167,7 @@ def refused(output, mutants, tree):
 
 
 def make(options):
-    mutants, texts = choose(options.count, options.seed, options.also)
+    mutants, texts = choose(options.count, options.seed, options.folders, options.also)
     for mutant in mutants:
         mutant["lines"] = texts[mutant["file"]].count("\n", mutant["start"], mutant["end"])
     tree = os.path.join(options.work, "tree")
@@ -265,6 +265,7 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--count", type=int, default=640)
     parser.add_argument("--seed", type=int, default=2)
+    parser.add_argument("--folders", nargs="*", default=FOLDERS, help="make: where the mutants are; default: all that are tested here")
     parser.add_argument("--also", help="make: a list like survivors.txt; its mutants are tried, too, and are no part of the share")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--shard", default="0/1", help="number/count: this process does a part of the work")
