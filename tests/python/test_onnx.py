@@ -149,6 +149,10 @@ def integer(name, value):
     return message(5, message(1, name), number(3, value), number(20, 2))
 
 
+def integers(name, *values):
+    return message(5, message(1, name), *[number(8, value) for value in values], number(20, 7))
+
+
 def value_info(field, name, shape, dtype=1):
     dims = [message(1, number(1, size)) for size in shape]
     return message(field, message(1, name), message(2, message(1, number(1, dtype), message(2, *dims))))
@@ -231,6 +235,14 @@ BAD = {
     "huge fill": (usual(node("ConstantOfShape", ["s"], ["y"], name="f"),
                         tensor(5, "s", (2,), [], 7, struct.pack("<2q", 2**40, 2**40))), r"'f' \(ConstantOfShape\)"),
     "axis": (usual(node("Softmax", ["x"], ["y"], integer("axis", 7), name="s")), r"'s' \(Softmax\).*axis 7"),
+    "axis of a number": (usual(node("Hardmax", ["x"], ["y"], integer("axis", 7), name="h"), shape=()), r"'h' \(Hardmax\).*axis 7"),
+    "large input": (usual(node("Relu", ["x"], ["y"]), shape=(2**62, 2**62)), r"input 'x'.*too large"),
+    "overflow": (usual(node("Reshape", ["x", "s"], ["y"], name="r"),
+                       tensor(5, "s", (3,), [], 7, struct.pack("<3q", 2**62, 2**62, -1))), r"'r' \(Reshape\)"),
+    "short shape": (usual(node("ConvTranspose", ["x", "w"], ["y"], integers("output_shape", 9), name="up"),
+                          tensor(5, "w", (1, 1, 2, 2), [1] * 4), shape=(1, 1, 4, 4)), r"'up' \(ConvTranspose\).*1 sizes, wanted at least 2"),
+    "sizes that are no integers": (usual(node("Expand", ["x", "s"], ["y"], name="e"), tensor(5, "s", (2,), [float("nan"), 1e30])),
+                                   r"'e' \(Expand\).*nan"),
     "text": (b"this is not a model", "not an ONNX file|broken"),
     "empty": (b"", "no graph"),
 }

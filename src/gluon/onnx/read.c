@@ -211,6 +211,11 @@ static mx_code define_input(mx_onnx_reader *r, const mx_onnx_input_info *info)
     mx_code code = x ? mx_onnx_define(r, info->name, x, type->dtype == type->held ? 0 : type->code) : mx_error_code();
     mx_release(x);
     mx_release(node);
+    if (code) {
+        char who[600];
+        snprintf(who, sizeof who, "%.300s: the input '%.200s'", r->path, info->name);
+        mx_error_mention(who);
+    }
     return code;
 }
 

@@ -231,8 +231,11 @@ bool mx_onnx_dims(const mx_onnx_in *n, int i, mx_dims *dims)
         return !mx_array_read(x, dims->d, (size_t)x->size * sizeof(int64_t));
     if (mx_array_read_doubles(x, numbers, x->size))
         return false;
-    for (int k = 0; k < dims->n; k++)
+    for (int k = 0; k < dims->n; k++) {
+        if (!(numbers[k] > -0x1p63 && numbers[k] < 0x1p63))
+            return !mx_onnx_fail(n, MX_ERR_FILE, "its input %d has the number %g, wanted integers", i, numbers[k]);
         dims->d[k] = (int64_t)numbers[k];
+    }
     return true;
 }
 

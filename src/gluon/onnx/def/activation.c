@@ -195,7 +195,7 @@ static mx_code read_softmax(mx_onnx_in *n)
     const int rank = mx_onnx_rank(n, 0);
     int64_t axis = mx_onnx_int(n, "axis", old ? 1 : -1), last = -1;
     mx_array *x = n->in[0];
-    if (rank < 0 || (rank && !mx_onnx_axis(n, &axis, rank)))
+    if (rank < 0 || ((rank || hard) && !mx_onnx_axis(n, &axis, rank)))
         return mx_error_code();
     if (old && axis < rank - 1) {
         mx_dims rows = {.n = (int32_t)axis + 1};
@@ -205,7 +205,7 @@ static mx_code read_softmax(mx_onnx_in *n)
     }
     mx_array *y;
     if (hard) {
-        const int64_t depth = x && axis >= -1 ? x->shape[axis < 0 ? x->ndim - 1 : axis] : -1;
+        const int64_t depth = x ? x->shape[axis < 0 ? x->ndim - 1 : axis] : -1;
         if (depth < 0)
             return mx_onnx_fail(n, MX_ERR_SHAPE, "the size of its axis is not known");
         y = mx_one_hot(mx_argmax(x, .axis = axis), .depth = depth, .dtype = (mx_dtype)x->dtype);

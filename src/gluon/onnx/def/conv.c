@@ -156,6 +156,8 @@ static bool pad_to_shape(mx_onnx_in *n, windows *w, const mx_dims *adj, mx_dims 
         return false;
     if ((wanted->n < 0 && !same) || !mx_onnx_shape(n, 0, &shape))
         return wanted->n < 0 && !same;
+    if (wanted->n >= 0 && wanted->n < w->axes)
+        return !mx_onnx_fail(n, MX_ERR_FILE, "output_shape has %d sizes, wanted at least %d", wanted->n, w->axes);
     for (int i = 0; i < w->axes; i++) {
         const int64_t span = (w->kernel.d[i] - 1) * w->dilate.d[i] + 1;
         const int64_t size = wanted->n < 0 ? shape.d[i + 2] * w->stride.d[i] : wanted->d[wanted->n - w->axes + i];

@@ -13,17 +13,20 @@ static void settle_rest(const mx_array *x, mx_dims *shape)
     for (int i = 0; i < x->ndim; i++) {
         if (x->shape[i] < 0 && !(i < shape->n && shape->d[i] == 0))
             return;
-        in *= x->shape[i] < 0 ? 1 : x->shape[i];
+        if (__builtin_mul_overflow(in, x->shape[i] < 0 ? 1 : x->shape[i], &in))
+            return;
     }
     for (int i = 0; i < shape->n; i++) {
-        if (shape->d[i] == -1)
+        int64_t size = shape->d[i];
+        if (size == -1) {
             rest = i;
-        else if (shape->d[i] > 0)
-            out *= shape->d[i];
-        else if (i >= x->ndim || shape->d[i] < 0)
+            continue;
+        }
+        if (size < 0 || (size == 0 && i >= x->ndim))
             return;
-        else
-            out *= x->shape[i] < 0 ? 1 : x->shape[i];
+        size = size ? size : x->shape[i] < 0 ? 1 : x->shape[i];
+        if (__builtin_mul_overflow(out, size, &out))
+            return;
     }
     if (rest >= 0 && out > 0 && in % out == 0 && in > 0)
         shape->d[rest] = in / out;
