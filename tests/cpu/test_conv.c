@@ -26,11 +26,12 @@
     mx_code conv_forward_##level(CONV_ARGS, const float *, bool, float *);                         \
     mx_code conv_backward_data_##level(CONV_ARGS, float *);                                        \
     mx_code conv_backward_weight_##level(CONV_ARGS, float *, float *);                             \
+    const char *conv_implementation_##level(const mx_conv_shape *, int);                           \
     mx_code pool_forward_##level(const mx_pool_shape *, const float *, float *);                   \
     mx_code pool_backward_##level(const mx_pool_shape *, const float *, const float *, float *);
 #define ROW(level) \
-    {conv_forward_##level, conv_backward_data_##level, conv_backward_weight_##level, pool_forward_##level, \
-     pool_backward_##level},
+    {conv_forward_##level, conv_backward_data_##level, conv_backward_weight_##level, conv_implementation_##level, \
+     pool_forward_##level, pool_backward_##level},
 DECLARE(neon)
 DECLARE(avx2)
 DECLARE(avx512)
@@ -39,6 +40,7 @@ typedef struct level {
     mx_code (*forward)(CONV_ARGS, const float *, bool, float *);
     mx_code (*backward_data)(CONV_ARGS, float *);
     mx_code (*backward_weight)(CONV_ARGS, float *, float *);
+    const char *(*implementation)(const mx_conv_shape *, int direction);
     mx_code (*pool)(const mx_pool_shape *, const float *, float *);
     mx_code (*pool_backward)(const mx_pool_shape *, const float *, const float *, float *);
 } level;
@@ -222,6 +224,63 @@ static void conv_network_shapes(void **unused)
     check_conv(&(mx_conv_shape){2, 3, 33, 1, 2, {28, 28}, {14, 14}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, false});
 }
 
+static mx_conv_shape square(int64_t batch, int64_t from, int64_t to, int64_t height, int64_t width, int64_t pad)
+{
+    return (mx_conv_shape){batch, from, to, 1, 2, {height, width}, {height + 2 * pad - 2, width + 2 * pad - 2}, {3, 3}, {1, 1},
+                           {1, 1}, {pad, pad}, false};
+}
+
+/* Enough channels and tiles for Winograd's method: all remainders of lines, vectors and strips, several images in a strip and
+ * several strips. */
+static void conv_winograd_shapes(void **unused)
+{
+    (void)unused;
+    int used[3] = {0};
+    for (int i = 0; i < 30; i++) {
+        const int64_t pad = pick(0, 3), height = pick(3, 16), width = pick(3, i % 2 ? 16 : 50);
+        const mx_conv_shape s = square(pick(1, 7), pick(8, 50), pick(8, 50), height, width, pad);
+        check_conv(&s);
+        for (int d = 0; d < 3; d++)
+            for (int l = 0; l < level_count(); l++)
+                used[d] += !strcmp(levels[l].implementation(&s, d), "winograd");
+    }
+    for (int d = 0; d < 3; d++)
+        assert_true(used[d] > 10);
+}
+
+/* The same bits with any number of threads, also where a thread would get less than a channel. */
+static void conv_winograd_threads(void **unused)
+{
+    (void)unused;
+    const mx_conv_shape shapes[] = {square(9, 40, 33, 13, 14, 1), square(2, 16, 64, 40, 40, 1)};
+    const int threads = mx_num_threads();
+    for (int i = 0; i < 2 * level_count(); i++) {
+        const mx_conv_shape *s = &shapes[i % 2];
+        const level *l = &levels[i / 2];
+        const int64_t in = s->batch * s->in_channels * s->in[0] * s->in[1],
+                      out = s->batch * s->out_channels * s->out[0] * s->out[1];
+        pair x = pair_new(in, false), y = pair_new(out, false),
+             w = pair_new(9 * s->in_channels * s->out_channels, false);
+        const size_t bytes = (size_t)(x.count + y.count + w.count) * sizeof(float);
+        float *first = NULL;
+        for (int n = 1; n <= 5; n += 2) {
+            mx_set_num_threads(n);
+            float *now = malloc(bytes);
+            assert_non_null(now);
+            assert_int_equal(l->forward(s, x.f, w.f, NULL, true, now), MX_OK);
+            assert_int_equal(l->backward_data(s, y.f, w.f, now + y.count), MX_OK);
+            assert_int_equal(l->backward_weight(s, x.f, y.f, now + y.count + x.count, NULL), MX_OK);
+            if (first)
+                assert_memory_equal(now, first, bytes);
+            free(first);
+            first = now;
+        }
+        free(first);
+        pair_free(&x), pair_free(&y), pair_free(&w);
+    }
+    mx_set_num_threads(threads);
+}
+
 /* An infinity in one place of x, gradients that are all 1: a weight's gradient is infinite if its tap reads the place
  * and finite if it does not, never NaN. */
 static void check_infinity(const mx_conv_shape *s, int64_t place)
@@ -271,12 +330,14 @@ static void conv_without_memory(void **unused)
     static const mx_conv_shape shapes[] = {
         {2, 20, 20, 1, 2, {9, 9}, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
         {2, 20, 20, 1, 2, {9, 9}, {5, 5}, {1, 1}, {2, 2}, {1, 1}, {0, 0}, false},
-        {6, 128, 128, 1, 2, {3, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, false}};
-    pair x = pair_new(6 * 128 * 9, false), y = pair_new(6 * 128 * 9, false), w = pair_new(128 * 128, false);
+        {6, 128, 128, 1, 2, {3, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, false},
+        {1, 32, 32, 1, 2, {16, 16}, {16, 16}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false}};
+    enum { SHAPES = sizeof shapes / sizeof *shapes };
+    pair x = pair_new(32 * 256, false), y = pair_new(32 * 256, false), w = pair_new(128 * 128, false);
     const int64_t live = mx_alloc_get_stats().live_bytes;
-    for (int call = 0; call < 9; call++) {
-        const mx_conv_shape s = shapes[call % 3];
-        const int direction = call / 3;
+    for (int call = 0; call < 3 * SHAPES; call++) {
+        const mx_conv_shape s = shapes[call % SHAPES];
+        const int direction = call / SHAPES;
         for (int n = 1, code = MX_ERR_MEMORY; code; n++) {
             mx_alloc_fail_at(n);
             code = direction == 0   ? conv_forward_generic(&s, x.f, w.f, NULL, false, y.f)
@@ -351,7 +412,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv_random_shapes), cmocka_unit_test(conv_chosen_shapes),
-        cmocka_unit_test(conv_network_shapes), cmocka_unit_test(conv_wide_padding), cmocka_unit_test(conv_infinities), cmocka_unit_test(conv_without_memory),
+        cmocka_unit_test(conv_network_shapes), cmocka_unit_test(conv_wide_padding), cmocka_unit_test(conv_winograd_shapes), cmocka_unit_test(conv_winograd_threads), cmocka_unit_test(conv_infinities), cmocka_unit_test(conv_without_memory),
         cmocka_unit_test(pool_random_shapes),
         cmocka_unit_test(pool_known_values),
     };

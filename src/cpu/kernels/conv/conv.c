@@ -30,6 +30,7 @@ typedef struct weight_impl {
 static const correlate_impl correlate_list[] = {
     {"pointwise", conv_is_pointwise, conv_pointwise_run}, /* 1x1: a matrix product */
     {"depthwise", conv_is_depthwise, conv_depthwise_run}, /* lanes are positions, lines read in place */
+    {"winograd", accepts_winograd, conv_winograd_run}, /* 3x3, many channels: fewer products */
     {"columns", accepts_columns, conv_columns_run}, /* lanes are positions, lines joined: small images */
     {"pixels", accepts_pixels, conv_pixels_run},    /* lanes are positions: few channels */
     {"blocked", accepts_all, conv_blocked_run},     /* lanes are channels */
@@ -37,6 +38,7 @@ static const correlate_impl correlate_list[] = {
 static const weight_impl weight_list[] = {
     {"pointwise", conv_is_pointwise, conv_pointwise_weight},
     {"depthwise", conv_is_depthwise, conv_depthwise_weight},
+    {"winograd", accepts_winograd_weight, conv_winograd_weight},
     {"pixels", accepts_pixels_weight, conv_pixels_weight},
     {"blocked", accepts_all, conv_blocked_weight},
 };

@@ -51,6 +51,21 @@ static inline double cost_columns(const conv_job *job)
     return positions * (k / 0.9 + 8 * (double)(job->gradient ? job->from : job->to)) + rows * line;
 }
 
+static inline double cost_blocked_weight(const conv_job *job)
+{
+    return cost_vectors((double)job->to) * cost_results(job) * (1.1 * (double)(job->from * job->taps) + 8);
+}
+
+/* Tiles and their products go through the second-level cache; `transform`: what a tile costs beside that of forward. */
+static inline double cost_winograd(const conv_job *job, double transform)
+{
+    const double down = (double)((job->axis[1].result + 1) / 2), across = (double)((job->axis[2].result + 1) / 2);
+    const double batch = (double)job->batch, channels = (double)(job->from * job->to);
+    const double products = 16 * cost_vectors(batch * down * across) * channels / batch;
+    const double tiles = down * cost_vectors(across) * (double)(job->from + job->to) * (40 + 8 * LANES);
+    return 1.35 * products + transform * tiles + 60 * channels / batch;
+}
+
 /* ---- acceptance ----------------------------------------------------------------------------------------- */
 
 static bool accepts_columns(const conv_job *job)
@@ -67,8 +82,29 @@ static bool accepts_pixels_weight(const conv_job *job)
 {
     const double k = (double)(job->from * job->taps), positions = cost_size(job->shape.out);
     const double pixels = positions / conv_pixels_share(job) / LANES * (double)job->to * k / 0.75;
-    const double blocked = cost_vectors((double)job->to) * positions * (1.1 * k + 8);
-    return pixels < blocked && (double)(job->groups * job->to) * k * MX_VECTOR_BYTES < PIXEL_SUM_BYTES;
+    return pixels < cost_blocked_weight(job) && (double)(job->groups * job->to) * k * MX_VECTOR_BYTES < PIXEL_SUM_BYTES;
+}
+
+static bool fits_winograd(const conv_job *job)
+{
+    const mx_conv_shape *s = &job->shape;
+    for (int i = 1; i < 3; i++)
+        if (s->kernel[i] != 3 || s->stride[i] != 1 || s->dilate[i] != 1)
+            return false;
+    return s->kernel[0] == 1 && s->in[0] == 1 && s->out[0] == 1 && job->groups == 1 && !s->channels_last;
+}
+
+static bool accepts_winograd(const conv_job *job)
+{
+    if (!fits_winograd(job))
+        return false;
+    const double cost = cost_winograd(job, 1), blocked = cost_blocked(job), pixels = cost_pixels(job);
+    return cost < blocked && cost < pixels && cost < cost_columns(job);
+}
+
+static bool accepts_winograd_weight(const conv_job *job)
+{
+    return fits_winograd(job) && cost_winograd(job, 1.3) < cost_blocked_weight(job);
 }
 
 static bool accepts_all(const conv_job *job)

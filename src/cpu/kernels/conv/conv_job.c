@@ -198,22 +198,15 @@ static void pack_transposed(const float *from, int64_t position, int64_t count, 
         }
 }
 
-/* LANES floats of a line of `width` from position `at` on, zero outside. */
-static inline vfloat load_inside(const float *line, int64_t at, int64_t width)
-{
-    return at >= 0 && at + LANES <= width ? vector_load(line + at)
-                                          : vector_load_between(line, at, vector_part_of(-at, width - at));
-}
-
 /* One channel of a contiguous line, for steps of 1 and 2. */
 static void pack_plain(const conv_axis *a, const float *line, float *to)
 {
     for (int64_t f = 0; f < a->phases; f++, to += a->length)
         for (int64_t i = 0; i < a->length; i += LANES) {
             const int64_t at = i * a->step + f - a->shift;
-            vfloat v = load_inside(line, at, a->source);
+            vfloat v = vector_load_inside(line, at, a->source);
             if (a->step == 2) {
-                const vfloat next = load_inside(line, at + LANES, a->source);
+                const vfloat next = vector_load_inside(line, at + LANES, a->source);
                 v = VECTOR_EVEN(v, next);
             }
             vector_store(to + i, v); /* the excess is overwritten later, or spare */

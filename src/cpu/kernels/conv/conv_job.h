@@ -35,6 +35,8 @@
 #define conv_is_pointwise MX_LEVEL_NAME(conv_is_pointwise)
 #define conv_pointwise_run MX_LEVEL_NAME(conv_pointwise_run)
 #define conv_pointwise_weight MX_LEVEL_NAME(conv_pointwise_weight)
+#define conv_winograd_run MX_LEVEL_NAME(conv_winograd_run)
+#define conv_winograd_weight MX_LEVEL_NAME(conv_winograd_weight)
 #define conv_pixels_run MX_LEVEL_NAME(conv_pixels_run)
 #define conv_pixels_weight MX_LEVEL_NAME(conv_pixels_weight)
 
@@ -123,6 +125,9 @@ bool conv_is_depthwise(const conv_job *job);
 mx_code conv_depthwise_run(const conv_job *job, const float *source, const float *w, const float *bias, bool relu,
                            float *result);
 mx_code conv_depthwise_weight(const conv_job *job, const float *x, const float *dy, float *dw);
+mx_code conv_winograd_run(const conv_job *job, const float *source, const float *w, const float *bias, bool relu,
+                          float *result);
+mx_code conv_winograd_weight(const conv_job *job, const float *x, const float *dy, float *dw);
 bool conv_is_pointwise(const conv_job *job);
 mx_code conv_pointwise_run(const conv_job *job, const float *source, const float *w, const float *bias, bool relu,
                            float *result);

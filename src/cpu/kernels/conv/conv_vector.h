@@ -124,6 +124,13 @@ CONV_INLINE vfloat vector_load_between(const float *from, int64_t at, vector_par
 #endif
 }
 
+/* LANES floats of a line of `width` from position `at` on, zero outside. */
+CONV_INLINE vfloat vector_load_inside(const float *line, int64_t at, int64_t width)
+{
+    return at >= 0 && at + LANES <= width ? vector_load(line + at)
+                                          : vector_load_between(line, at, vector_part_of(-at, width - at));
+}
+
 /* The lanes of the part; the others become zero. */
 CONV_INLINE vfloat vector_keep(vfloat v, vector_part part)
 {
