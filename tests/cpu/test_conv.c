@@ -412,7 +412,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv_random_shapes), cmocka_unit_test(conv_chosen_shapes),
-        cmocka_unit_test(conv_network_shapes), cmocka_unit_test(conv_wide_padding), cmocka_unit_test(conv_winograd_shapes), cmocka_unit_test(conv_winograd_threads), cmocka_unit_test(conv_infinities), cmocka_unit_test(conv_without_memory),
+        cmocka_unit_test(conv_network_shapes), cmocka_unit_test(conv_wide_padding),
+        cmocka_unit_test(conv_winograd_shapes), cmocka_unit_test(conv_winograd_threads),
+        cmocka_unit_test(conv_infinities), cmocka_unit_test(conv_without_memory),
         cmocka_unit_test(pool_random_shapes),
         cmocka_unit_test(pool_known_values),
     };

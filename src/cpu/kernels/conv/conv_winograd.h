@@ -1,17 +1,18 @@
 /* 3x3 convolutions by Winograd's minimal filtering: 16 products for 4 results instead of 36.
  *
- *     V = B' d B   16 numbers per tile of 4x4 pixels and channel       B' = ( 1  0 -1  0 |  0  1  1  0 |  0 -1  1  0 |  0  1  0 -1 )
- *     U = G w G'   16 numbers per 3x3 weight                           G  = ( 1  0  0 | 1/2  1/2  1/2 | 1/2 -1/2  1/2 |  0  0  1 )
- *     M = U V      number by number: 16 matrix products
- *     y = A' M A   the 2x2 results of a tile                           A' = ( 1  1  1  0 |  0  1 -1 -1 )
+ *     V = B' d B   16 numbers per tile of 4x4 pixels and channel     B' = ( 1  0 -1  0 |  0  1  1  0 |
+ *     U = G w G'   16 numbers per 3x3 weight                                0 -1  1  0 |  0  1  0 -1 )
+ *     M = U V      number by number: 16 matrix products              G  = ( 1  0  0 | 1/2  1/2  1/2 |
+ *     y = A' M A   the 2x2 results of a tile                                1/2 -1/2  1/2 |  0  0  1 )
+ *                                                                    A' = ( 1  1  1  0 |  0  1 -1 -1 )
  *
- * The data gradient is the same with the weight turned around.  The gradient of the weight is dw = G' dU G, where dU is the sum
- * over all tiles of (A dy A') V.
+ * The data gradient is the same with the weight turned around.  The gradient of the weight is dw = G' dU G, where dU is
+ * the sum over all tiles of (A dy A') V.
  *
- * Lanes are tiles.  Tiles are numbered line by line through all images; a strip is some lines of tiles whose numbers stay in the
- * caches.  Strips follow from the shape alone, so results do not depend on the number of threads, which share the channels of the
- * transformations, and the products.  Rounding errors are close to those of direct sums; a value that is not finite makes all
- * results of its tiles NaN.
+ * Lanes are tiles.  Tiles are numbered line by line through all images; a strip is some lines of tiles whose numbers
+ * stay in the caches.  Strips follow from the shape alone, so results do not depend on the number of threads, which
+ * share the channels of the transformations, and the products.  Rounding errors are close to those of direct sums; a
+ * value that is not finite makes all results of its tiles NaN.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_CONV_WINOGRAD_H

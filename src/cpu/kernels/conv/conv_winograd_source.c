@@ -85,8 +85,8 @@ bool conv_winograd_next(conv_winograd *p)
     return p->begin < p->end && !mx_stop_wanted();
 }
 
-/* Strips are alike.  Channels are an odd number of cache lines apart: those a multiple of a page apart would push each other out of
- * the first-level cache. */
+/* Strips are alike.  Channels are an odd number of cache lines apart: those a multiple of a page apart would push each
+ * other out of the first-level cache. */
 static void choose_strips(conv_winograd *p)
 {
     const conv_job *job = p->job;
