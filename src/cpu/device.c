@@ -156,6 +156,7 @@ static void wait_for(mx_context context) { (void)context; /* kernels have finish
 static mx_device cpu = {
     .name = "cpu",
     .type = MX_CPU,
+    .can = MX_CAN_LIMIT_NORM,
     .channel_block = channel_block,
     .count = count,
     .alloc = allocate,

@@ -38,6 +38,7 @@ enum mx_capabilities {
                                       plans give the bits of the imperative run */
     MX_CAN_ALIGN_ROWS = 256,       /* matrices whose rows are multiples of 16 bytes are multiplied much faster */
     MX_CAN_FUSE_ATTENTION = 512,   /* product, softmax, dropout and product as one operator, also while training */
+    MX_CAN_LIMIT_NORM = 2048,      /* batch normalisation and relu as one step, with the bits of two */
     MX_CAN_FUSE_EPILOGUE = 1024,   /* convolutions add bias and another array, and limit their results, in one kernel */
 };
 

@@ -27,6 +27,7 @@ mx_code mx_pass_dense(mx_program *program); /* while predicting: weights of dens
 mx_code mx_pass_channels_last(mx_program *program); /* convolutions and what is between them as NHWC */
 mx_code mx_pass_epilogue(mx_program *program);      /* while predicting: convolution, addition and relu: one step */
 mx_code mx_pass_norm_parts(mx_program *program);    /* training: normalisation, addition and relu in one pass */
+mx_code mx_pass_norm_limited(mx_program *program);  /* training: normalisation, and relu or clip: one step */
 mx_code mx_pass_addition(mx_program *program);      /* an addition, and the step that computes an operand: one step */
 mx_code mx_pass_gelu(mx_program *program);          /* gelu again in the step that computes its gradient */
 mx_code mx_pass_recompute(mx_program *program);     /* large results of normalisations are recomputed, not saved */

@@ -36,6 +36,7 @@ static const struct {
     {"channels_last", mx_pass_channels_last, MX_CAN_CHANNELS_LAST},
     {"epilogue", mx_pass_epilogue, MX_CAN_FUSE_EPILOGUE},
     {"norm_parts", mx_pass_norm_parts, MX_CAN_NORM_PARTS},
+    {"norm_limited", mx_pass_norm_limited, MX_CAN_LIMIT_NORM},
     {"addition", mx_pass_addition, MX_CAN_ROUND_ANEW},
     {"gelu", mx_pass_gelu, MX_CAN_RECOMPUTE | MX_CAN_JOIN_BIAS},
     {"recompute", mx_pass_recompute, MX_CAN_RECOMPUTE},

@@ -276,6 +276,25 @@ static mx_block *residual(const program *p)
                                 mx_global_avg_pool2d(), mx_dense(10));
 }
 
+static mx_array *low_forward(mx_block *self, mx_arrays in)
+{
+    (void)self;
+    return mx_clip(in.v[0], .a_min = 0, .a_max = 0.5);
+}
+
+/* Normalisations and limits: planes that are summed alone, small ones, single elements. */
+static mx_block *limited(const program *p)
+{
+    (void)p;
+    return mx_hybrid_sequential(
+        mx_conv2d(5, MX_DIMS(3, 3), .padding = MX_DIMS(1, 1)), mx_batch_norm(),
+        mx_block_new("Low", low_forward, .hybrid = true), mx_conv2d(6, MX_DIMS(1, 1)), mx_batch_norm(.scale = false),
+        mx_activation("relu"), mx_conv2d(7, MX_DIMS(5, 5), .strides = MX_DIMS(3, 3)), mx_batch_norm(),
+        mx_block_new("Low", low_forward, .hybrid = true), mx_conv2d(8, MX_DIMS(1, 1)), mx_batch_norm(),
+        mx_activation("relu"), mx_dense(4200), mx_batch_norm(), mx_activation("relu"), mx_dense(30), mx_batch_norm(),
+        mx_block_new("Low", low_forward, .hybrid = true), mx_dense(10));
+}
+
 static mx_block *depthwise(const program *p)
 {
     (void)p;
@@ -305,6 +324,7 @@ static void test_networks(void **state)
         {"LeNet", lenet, .loss = &classes, SGD, .data = {.n = 4, .d = {16, 1, 28, 28}}},
         {"LeNet, adam", lenet, .loss = &classes, .optimizer = "adam", .options = "", .data = {.n = 4, .d = {16, 1, 28, 28}}},
         {"residual", residual, .loss = &classes, SGD, .data = {.n = 4, .d = {16, 3, 24, 24}}},
+        {"limited", limited, .loss = &classes, SGD, .data = {.n = 4, .d = {16, 3, 70, 70}}},
         {"depthwise", depthwise, .loss = &classes, SGD, .data = {.n = 4, .d = {16, 16, 20, 20}}},
         {"LSTM", recurrent, .loss = &classes, SGD, .data = {.n = 3, .d = {16, 12, 30}}},
         {"transformer", attention, .loss = &classes, SGD, .data = {.n = 3, .d = {16, 20, 32}}},

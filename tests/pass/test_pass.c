@@ -181,8 +181,55 @@ static void joined_layers(void **state)
     mx_record()
         y = mx_call(net, x);
     check_no_error();
-    assert_int_equal(count(net, "BatchNorm"), 1); /* the batch's own statistics */
+    assert_int_equal(count(net, "_norm_limited"), 1); /* the batch's own statistics */
+    assert_int_equal(count(net, "BatchNorm"), 0);
     assert_int_equal(count(net, "_fold_norm"), 0);
+}
+
+static mx_array *rectified(mx_array *y) { return mx_relu(y); }
+static mx_array *clipped(mx_array *y) { return mx_clip(y, .a_min = 0, .a_max = 0.5); }
+static mx_array *clipped_below(mx_array *y) { return mx_clip(y, .a_min = -1, .a_max = 0.5); }
+static mx_array *read_twice(mx_array *y) { return mx_add(mx_relu(y), y); }
+
+typedef mx_array *(*limit_fn)(mx_array *y);
+static limit_fn the_limit;
+static mx_array *limited_forward(mx_block *self, mx_arrays in)
+{
+    return the_limit(mx_call(mx_block_child_at(self, 0), in.v[0]));
+}
+
+/* relu and clips from 0 on become part of the normalisation before them, with its gradient; nothing else does. */
+static void limits_of_normalisations(void **state)
+{
+    (void)state;
+    static const struct { limit_fn limit; mx_dtype type; int joined; } rows[] = {
+        {rectified, MX_FLOAT32, 1}, {clipped, MX_FLOAT32, 1}, {rectified, MX_FLOAT64, 1}, {clipped_below, MX_FLOAT32, 0},
+        {read_twice, MX_FLOAT32, 0}, {rectified, MX_FLOAT16, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        MX_SCOPE;
+        the_limit = rows[i].limit;
+        mx_block *net = mx_block_new("Limited", limited_forward, .hybrid = true);
+        mx_block_child(net, "norm", mx_batch_norm());
+        mx_initialize(net, mx_xavier(), mx_cpu(0));
+        mx_block_cast(net, rows[i].type);
+        mx_array *x = mx_cast(check_array(MX_DIMS(4, 3, 5), 1), .dtype = rows[i].type), *g[2], *y[2] = {NULL, NULL};
+        mx_attach_grad(x, MX_GRAD_WRITE);
+        for (int k = 0; k < 2; k++) {
+            mx_array *head;
+            mx_record()
+                y[k] = mx_call(net, x), head = mx_square(y[k]);
+            mx_backward(head);
+            g[k] = mx_array_copy(mx_gradient(x));
+            if (k == 0)
+                mx_hybridize(net);
+        }
+        check_no_error();
+        check_same(y[0], y[1]);
+        check_same(g[0], g[1]);
+        assert_int_equal(count(net, "_norm_limited"), rows[i].joined);
+        assert_int_equal(count(net, "_backward_norm_apply"), rows[i].joined);
+        assert_int_equal(count(net, "BatchNorm"), !rows[i].joined);
+    }
 }
 
 static void dumps_are_readable(void **state)
@@ -228,7 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(simplification), cmocka_unit_test(prepared_values_are_freed), cmocka_unit_test(other_shapes_are_refused),
         cmocka_unit_test(pointwise_chains),   cmocka_unit_test(pooling_before_relu),
-        cmocka_unit_test(joined_layers),  cmocka_unit_test(dumps_are_readable), cmocka_unit_test(the_verifier_notices),
+        cmocka_unit_test(joined_layers), cmocka_unit_test(limits_of_normalisations),  cmocka_unit_test(dumps_are_readable), cmocka_unit_test(the_verifier_notices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

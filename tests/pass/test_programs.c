@@ -72,8 +72,8 @@ static const struct variant {
     const char *name;
     uint32_t can;
     int (*channel_block)(void);
-} variants[] = {{"plain", 0, NULL},
-                {"blocked", 0, block_of_8},
+} variants[] = {{"plain", MX_CAN_LIMIT_NORM, NULL},
+                {"blocked", MX_CAN_LIMIT_NORM, block_of_8},
                 {"able", 0xffffffff & ~MX_CAN_RECOMPUTE, NULL},
                 {"thrifty", 0xffffffff, NULL}};
 enum { VARIANTS = sizeof variants / sizeof *variants };

@@ -30,18 +30,28 @@ typedef struct norm_job {
     double eps, momentum;
     bool fix_gamma;
     bool batch; /* statistics of the batch, else the running ones */
+    bool limit; /* results are limited: below by 0, and above by bounds[1], if it is a number */
+    double bounds[3];
 } norm_job;
 
 #define T float
 #define NAME(x) x##_f
+#define LOOPS mx_pointwise_f32
+#define NUMBERS mx_number_f32
 #include "cpu/kernels/norm/batch_norm_body.h"
 #undef T
 #undef NAME
+#undef LOOPS
+#undef NUMBERS
 #define T double
 #define NAME(x) x##_d
+#define LOOPS mx_pointwise_f64
+#define NUMBERS mx_number_f64
 #include "cpu/kernels/norm/batch_norm_body.h"
 #undef T
 #undef NAME
+#undef LOOPS
+#undef NUMBERS
 
 static void split(norm_job *job, const mx_array *data, int64_t axis)
 {
@@ -90,38 +100,41 @@ static mx_code normalise(const mx_kernel_call *call, norm_job *job, int64_t axis
     return job->channels ? over(job, (mx_dtype)call->in[0]->dtype, false) : MX_OK;
 }
 
-static mx_code run_batch_norm(const mx_kernel_call *call)
+static bool open_batch_norm(const mx_kernel_call *call, norm_job *job)
 {
     const mx_batch_norm_attrs *attrs = call->attrs;
-    const mx_dtype compute = mx_compute_type(call);
-    if (!mx_inputs_are(call, compute, 0))
-        return MX_DECLINED;
-    norm_job job = {.eps = attrs->eps, .momentum = attrs->momentum, .fix_gamma = attrs->fix_gamma};
-    job.batch = call->training && !attrs->use_global_stats;
-    return normalise(call, &job, attrs->axis);
+    *job = (norm_job){.eps = attrs->eps, .momentum = attrs->momentum, .fix_gamma = attrs->fix_gamma};
+    job->batch = call->training && !attrs->use_global_stats;
+    return mx_inputs_are(call, mx_compute_type(call), 0);
 }
 
-typedef struct relu_job {
-    mx_unary_fn loop;
-    char *data;
-    int64_t item;
-} relu_job;
-
-static void relu_range(void *arg, int64_t begin, int64_t end)
+static mx_code run_batch_norm(const mx_kernel_call *call)
 {
-    const relu_job *job = arg;
-    job->loop(job->data + begin * job->item, job->data + begin * job->item, end - begin);
+    norm_job job;
+    return open_batch_norm(call, &job) ? normalise(call, &job, ((const mx_batch_norm_attrs *)call->attrs)->axis)
+                                       : MX_DECLINED;
 }
+
+static void set_limit(norm_job *job, double high) { job->limit = true, job->bounds[1] = high; }
 
 static mx_code run_with_relu(const mx_kernel_call *call)
 {
-    const mx_dtype compute = mx_compute_type(call);
-    mx_code code = run_batch_norm(call);
-    const mx_pointwise_loops *table = compute == MX_FLOAT32 ? mx_pointwise_f32 : mx_pointwise_f64;
-    relu_job job = {table[MX_ROW_relu].unary, mx_data(call->out[0]), mx_dtype_size(compute)};
-    if (!code)
-        mx_parallel(call->out[0]->size, MX_GRAIN, relu_range, &job);
-    return code;
+    norm_job job;
+    if (!open_batch_norm(call, &job))
+        return MX_DECLINED;
+    set_limit(&job, NAN);
+    return normalise(call, &job, ((const mx_batch_norm_attrs *)call->attrs)->axis);
+}
+
+/* The statistics are those of the batch. */
+static mx_code run_limited(const mx_kernel_call *call)
+{
+    const mx_norm_limited_attrs *attrs = call->attrs;
+    if (!mx_inputs_are(call, mx_compute_type(call), 0))
+        return MX_DECLINED;
+    norm_job job = {.eps = attrs->eps, .momentum = attrs->momentum, .fix_gamma = attrs->fix_gamma, .batch = true};
+    set_limit(&job, attrs->high);
+    return normalise(call, &job, attrs->axis);
 }
 
 static mx_code run_sync_batch_norm(const mx_kernel_call *call)
@@ -152,8 +165,29 @@ static mx_code run_backward(const mx_kernel_call *call)
     return job.channels ? over(&job, compute, true) : MX_OK;
 }
 
+/* inputs: ograd, data, gamma, beta, mean, inverse deviation; with an addend, or without a limit, other kernels run */
+static mx_code run_limited_backward(const mx_kernel_call *call)
+{
+    const mx_norm_gradient_attrs *attrs = call->attrs;
+    const mx_dtype compute = mx_compute_type(call);
+    if (!attrs->relu || attrs->addend || attrs->bias || !mx_inputs_are(call, compute, 0))
+        return MX_DECLINED;
+    for (int i = 6; i < call->n_in; i++) /* the result, and a second part of the gradient */
+        if (!mx_is_none(call->in[i]))
+            return MX_DECLINED;
+    norm_job job = {.ograd = mx_data(call->in[0]), .data = mx_data(call->in[1]), .gamma = mx_data(call->in[2]),
+                    .beta = mx_data(call->in[3]), .mean = mx_data(call->in[4]), .inverse = mx_data(call->in[5]),
+                    .out = mx_data(call->out[0]), .gamma_grad = mx_data(call->out[1]), .beta_grad = mx_data(call->out[2]),
+                    .fix_gamma = attrs->fix_gamma, .batch = true};
+    set_limit(&job, attrs->high);
+    split(&job, call->in[1], attrs->axis);
+    return job.channels ? over(&job, compute, true) : MX_OK;
+}
+
 MX_CPU_KERNELS(batch_norm) = {{"BatchNorm", run_batch_norm, NULL, MX_KERNEL_WIDEN},
                               {"_contrib_BatchNormWithReLU", run_with_relu, NULL, MX_KERNEL_WIDEN},
                               {"_contrib_SyncBatchNorm", run_sync_batch_norm, NULL, MX_KERNEL_WIDEN},
                               {"_backward_BatchNorm", run_backward, NULL, MX_KERNEL_WIDEN},
+                              {"_norm_limited", run_limited, NULL, MX_KERNEL_WIDEN},
+                              {"_backward_norm_apply", run_limited_backward, NULL},
                               {NULL, NULL, NULL}};

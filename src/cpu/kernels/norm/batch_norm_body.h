@@ -25,7 +25,7 @@ static void NAME(finish_channel)(const norm_job *job, int64_t c, double shift, d
     moving_var[c] = (T)((double)moving_var[c] * job->momentum + var * (1 - job->momentum));
 }
 
-/* dx = p g + q (x - mean) + r */
+/* dx = p g + (q (x - mean) + r), which compilers can contract in one way only */
 typedef struct NAME(line) {
     T p, q, r;
 } NAME(line);
@@ -42,6 +42,25 @@ static NAME(line) NAME(finish_backward)(const norm_job *job, int64_t c, double s
     return (NAME(line)){(T)factor, (T)(-factor * inv * inv * products / count), (T)(-factor * sum / count)};
 }
 
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
+
+static void NAME(limit_row)(const norm_job *job, T *y, int64_t n)
+{
+    if (isnan(job->bounds[1]))
+        LOOPS[MX_ROW_relu].unary(y, y, n);
+    else
+        NUMBERS[MX_NUMBER_clip](y, y, y, n, job->bounds);
+}
+
+/* The gradients of results y before the limit, in their place. */
+static void NAME(flow_row)(const norm_job *job, const T *g, T *y, int64_t n)
+{
+    if (isnan(job->bounds[1]))
+        LOOPS[MX_ROW_relu].backward(g, y, y, y, n);
+    else
+        NUMBERS[MX_NUMBER_clip_gradient](y, g, y, n, job->bounds);
+}
+
 /* ---- planes ---------------------------------------------------------------------------------------------------- */
 
 static void NAME(normalise_row)(const T *x, T *y, int64_t n, T mean, T scale, T beta)
@@ -49,6 +68,43 @@ static void NAME(normalise_row)(const T *x, T *y, int64_t n, T mean, T scale, T 
     MX_IVDEP
     for (int64_t i = 0; i < n; i++)
         y[i] = (x[i] - mean) * scale + beta;
+}
+
+/* The same, limited while it is in the first-level cache. */
+static void NAME(limited_row)(const norm_job *job, const T *x, T *y, int64_t n, T mean, T scale, T beta)
+{
+    for (int64_t i = 0; i < n; i += PIECE) {
+        const int64_t count = n - i < PIECE ? n - i : PIECE;
+        NAME(normalise_row)(x + i, y + i, count, mean, scale, beta);
+        if (job->limit)
+            NAME(limit_row)(job, y + i, count);
+    }
+}
+
+/* The gradient of one channel: g, or at most PIECE elements of it that flow through the limit, in `room`. */
+static const T *NAME(flow)(const norm_job *job, const T *g, const T *x, int64_t n, int64_t c, T *room)
+{
+    if (!job->limit)
+        return g;
+    const T *gamma = job->gamma, *beta = job->beta, *mean = job->mean, *inverse = job->inverse;
+    NAME(normalise_row)(x, room, n, mean[c], inverse[c] * (job->fix_gamma ? 1 : gamma[c]), beta[c]);
+    NAME(flow_row)(job, g, room, n);
+    return room;
+}
+
+/* The same for neighbouring elements of the channels from c on. */
+static const T *NAME(flow_flat)(const norm_job *job, const T *g, const T *x, int64_t n, int64_t c, T *room)
+{
+    if (!job->limit)
+        return g;
+    const T *gamma = job->gamma, *beta = job->beta, *mean = job->mean, *inverse = job->inverse;
+    MX_IVDEP
+    for (int64_t i = 0; i < n; i++) {
+        const T scale = inverse[c + i] * (job->fix_gamma ? 1 : gamma[c + i]);
+        room[i] = (x[i] - mean[c + i]) * scale + beta[c + i];
+    }
+    NAME(flow_row)(job, g, room, n);
+    return room;
 }
 
 static void NAME(plane_sums)(const T *x, const norm_job *job, double shift, double *sum, double *squares)
@@ -76,18 +132,20 @@ static void NAME(planes)(void *arg, int64_t begin, int64_t end)
         NAME(finish_channel)(job, c, shift, sum, squares);
         const T scale = inverse[c] * (job->fix_gamma ? 1 : gamma[c]);
         for (int64_t o = 0; o < job->outer; o++)
-            NAME(normalise_row)(x + o * job->channels * job->inner, y + o * job->channels * job->inner, job->inner,
-                                mean[c], scale, beta[c]);
+            NAME(limited_row)(job, x + o * job->channels * job->inner, y + o * job->channels * job->inner, job->inner,
+                              mean[c], scale, beta[c]);
     }
 }
 
-static void NAME(plane_products)(const T *g, const T *x, const norm_job *job, T mean, double *sum, double *products)
+static void NAME(plane_products)(const T *g, const T *x, const norm_job *job, int64_t c, double *sum, double *products)
 {
+    T room[PIECE];
     for (int64_t o = 0; o < job->outer; o++)
         for (int64_t i = 0; i < job->inner; i += PIECE) {
-            const int64_t at = o * job->channels * job->inner + i;
+            const int64_t at = o * job->channels * job->inner + i, n = job->inner - i < PIECE ? job->inner - i : PIECE;
             T s = 0, q = 0;
-            NAME(row_products)(g + at, x + at, job->inner - i < PIECE ? job->inner - i : PIECE, mean, &s, &q);
+            NAME(row_products)(NAME(flow)(job, g + at, x + at, n, c, room), x + at, n, ((const T *)job->mean)[c], &s,
+                               &q);
             *sum += (double)s, *products += (double)q;
         }
 }
@@ -96,23 +154,26 @@ static void NAME(slope_row)(const T *g, const T *x, T *dx, int64_t n, T mean, NA
 {
     MX_IVDEP
     for (int64_t i = 0; i < n; i++)
-        dx[i] = k.p * g[i] + k.q * (x[i] - mean) + k.r;
+        dx[i] = k.p * g[i] + (k.q * (x[i] - mean) + k.r);
 }
 
 static void NAME(planes_backward)(void *arg, int64_t begin, int64_t end)
 {
     const norm_job *job = arg;
+    T room[PIECE];
     for (int64_t c = begin; c < end; c++) {
         const T *g = (const T *)job->ograd + c * job->inner, *x = (const T *)job->data + c * job->inner;
         T *dx = (T *)job->out + c * job->inner;
         const T mean = ((const T *)job->mean)[c];
         double sum = 0, products = 0;
-        NAME(plane_products)(g, x, job, mean, &sum, &products);
+        NAME(plane_products)(g, x, job, c, &sum, &products);
         const NAME(line) k = NAME(finish_backward)(job, c, sum, products);
-        for (int64_t o = 0; o < job->outer; o++) {
-            const int64_t at = o * job->channels * job->inner;
-            NAME(slope_row)(g + at, x + at, dx + at, job->inner, mean, k);
-        }
+        for (int64_t o = 0; o < job->outer; o++)
+            for (int64_t i = 0; i < job->inner; i += PIECE) {
+                const int64_t at = o * job->channels * job->inner + i,
+                              n = job->inner - i < PIECE ? job->inner - i : PIECE;
+                NAME(slope_row)(NAME(flow)(job, g + at, x + at, n, c, room), x + at, dx + at, n, mean, k);
+            }
     }
 }
 
@@ -147,6 +208,7 @@ static void NAME(chunk_products)(void *arg, int64_t begin, int64_t end)
     const norm_job *job = arg;
     const int64_t channels = job->channels, inner = job->inner, flat = inner == 1 ? channels : 0;
     const T *mean = job->mean;
+    T room[PIECE];
     for (int64_t chunk = begin; chunk < end; chunk++) {
         T *sum = (T *)job->partial + chunk * 2 * channels, *products = sum + channels;
         memset(sum, 0, (size_t)(2 * channels) * sizeof(T));
@@ -155,10 +217,15 @@ static void NAME(chunk_products)(void *arg, int64_t begin, int64_t end)
             const T *x = (const T *)job->data + row * channels * inner,
                     *g = (const T *)job->ograd + row * channels * inner;
             for (int64_t c = 0; inner > 1 && c < channels; c++)
-                NAME(row_products)(g + c * inner, x + c * inner, inner, mean[c], &sum[c], &products[c]);
-            MX_IVDEP
-            for (int64_t c = 0; c < flat; c++)
-                sum[c] += g[c], products[c] += g[c] * (x[c] - mean[c]);
+                NAME(row_products)(NAME(flow)(job, g + c * inner, x + c * inner, inner, c, room), x + c * inner, inner,
+                                   mean[c], &sum[c], &products[c]);
+            for (int64_t c = 0; c < flat; c += PIECE) {
+                const int64_t n = flat - c < PIECE ? flat - c : PIECE;
+                const T *h = NAME(flow_flat)(job, g + c, x + c, n, c, room);
+                MX_IVDEP
+                for (int64_t i = 0; i < n; i++)
+                    sum[c + i] += h[i], products[c + i] += h[i] * (x[c + i] - mean[c + i]);
+            }
         }
     }
 }
@@ -181,10 +248,12 @@ static void NAME(rows)(void *arg, int64_t begin, int64_t end)
         const T *x = (const T *)job->data + row * channels * inner;
         T *y = (T *)job->out + row * channels * inner;
         for (int64_t c = 0; inner > 1 && c < channels; c++)
-            NAME(normalise_row)(x + c * inner, y + c * inner, inner, mean[c], scale[c], beta[c]);
+            NAME(limited_row)(job, x + c * inner, y + c * inner, inner, mean[c], scale[c], beta[c]);
         MX_IVDEP
         for (int64_t c = 0; c < flat; c++)
             y[c] = (x[c] - mean[c]) * scale[c] + beta[c];
+        if (job->limit && flat)
+            NAME(limit_row)(job, y, flat);
     }
 }
 
@@ -193,15 +262,20 @@ static void NAME(rows_backward)(void *arg, int64_t begin, int64_t end)
     const norm_job *job = arg;
     const int64_t channels = job->channels, inner = job->inner, flat = inner == 1 ? channels : 0;
     const T *mean = job->mean, *p = job->scale, *q = p + channels, *r = q + channels;
+    T room[PIECE];
     for (int64_t row = begin; row < end; row++) {
         const T *g = (const T *)job->ograd + row * channels * inner, *x = (const T *)job->data + row * channels * inner;
         T *dx = (T *)job->out + row * channels * inner;
         for (int64_t c = 0; inner > 1 && c < channels; c++)
-            NAME(slope_row)(g + c * inner, x + c * inner, dx + c * inner, inner, mean[c],
-                            (NAME(line)){p[c], q[c], r[c]});
-        MX_IVDEP
-        for (int64_t c = 0; c < flat; c++)
-            dx[c] = p[c] * g[c] + q[c] * (x[c] - mean[c]) + r[c];
+            NAME(slope_row)(NAME(flow)(job, g + c * inner, x + c * inner, inner, c, room), x + c * inner,
+                            dx + c * inner, inner, mean[c], (NAME(line)){p[c], q[c], r[c]});
+        for (int64_t c = 0; c < flat; c += PIECE) {
+            const int64_t n = flat - c < PIECE ? flat - c : PIECE;
+            const T *h = NAME(flow_flat)(job, g + c, x + c, n, c, room);
+            MX_IVDEP
+            for (int64_t i = 0; i < n; i++)
+                dx[c + i] = p[c + i] * h[i] + (q[c + i] * (x[c + i] - mean[c + i]) + r[c + i]);
+        }
     }
 }
 

@@ -1,8 +1,9 @@
-/* BatchNorm in training mode, in parts: used by plans on devices that prefer it (pass/norm_parts.c).
+/* BatchNorm in training mode, in parts: or with a limit: used by plans (pass/norm_parts.c).
  *
  *     mean, inverse = _norm_statistics(x)              the running statistics move towards those of the batch
  *     y = _norm_apply(x, mean, inverse, addend)        (x - mean) inverse gamma + beta (+ addend), optionally relu
  *     _backward_norm_apply                             through the statistics, too; of a gradient in one or two parts
+ *     y, mean, inverse = _norm_limited(x)              both steps, then relu or clip (pass/norm_limited.c)
  *
  * So the addition and the relu after a normalisation need no separate pass over memory, and y can be recomputed instead
  * of saved.  A bias before the normalisation only changes the running mean and has no gradient.
@@ -25,6 +26,11 @@ MX_ATTRS(norm_statistics, NORM_STATISTICS_ATTRS)
     X(BOOL, relu, "False", "", "apply relu to the result") \
     X(FLOAT, high, "None", "0..", "with relu: larger results become this number, as clip does it")
 MX_ATTRS(norm_apply, NORM_APPLY_ATTRS)
+#define NORM_LIMITED_ATTRS(X) \
+    NORM_STATISTICS_ATTRS(X) \
+    X(BOOL, fix_gamma, "False", "", "treat gamma as 1") \
+    X(FLOAT, high, "None", "0..", "larger results become this number; None: relu")
+MX_ATTRS(norm_limited, NORM_LIMITED_ATTRS)
 #define NORM_GRADIENT_ATTRS(X) \
     NORM_APPLY_ATTRS(X) \
     X(BOOL, addend, "False", "", "also compute the gradient of the addend") \
@@ -79,6 +85,16 @@ static mx_code infer_apply(mx_infer *infer)
     return MX_OK;
 }
 
+static mx_code infer_limited(mx_infer *infer)
+{
+    mx_shape_t channels;
+    if (mx_infer_out(infer, 0, &infer->in[0]) ||
+        !channels_of(infer, &infer->in[0], ((const mx_norm_limited_attrs *)infer->attrs)->axis, &channels) ||
+        merge_in(infer, 1, 5, &channels) || mx_infer_out(infer, 1, &channels))
+        return mx_error_code();
+    return mx_infer_out(infer, 2, &channels);
+}
+
 static mx_code infer_backward(mx_infer *infer)
 {
     const mx_norm_gradient_attrs *a = infer->attrs;
@@ -126,6 +142,16 @@ static mx_code infer_apply_type(mx_infer *infer)
     if (own == MX_DTYPE_NONE || type_in(infer, 1, 5, rows) || type_in(infer, 5, 6, own))
         return mx_error_code();
     return mx_infer_out_type(infer, 0, own);
+}
+
+static mx_code infer_limited_type(mx_infer *infer)
+{
+    int own, rows;
+    types_of(infer, 0, &own, &rows);
+    if (own == MX_DTYPE_NONE || type_in(infer, 1, 5, rows) || mx_infer_out_type(infer, 0, own) ||
+        mx_infer_out_type(infer, 1, rows))
+        return mx_error_code();
+    return mx_infer_out_type(infer, 2, rows);
 }
 
 static mx_code infer_backward_type(mx_infer *infer)
@@ -191,6 +217,29 @@ static void ref_apply(const mx_reference_call *call)
         }
 }
 
+static void ref_limited(const mx_reference_call *call)
+{
+    const mx_norm_limited_attrs *a = call->attrs;
+    const mx_split s = mx_split_at(&call->in_shape[0], mx_axis(a->axis, call->in_shape[0].ndim));
+    const double count = (double)(s.before * s.after);
+    for (int64_t c = 0; c < s.size; c++) {
+        double sum = 0, squares = 0;
+        for (int64_t k = 0; k < s.before * s.after; k++)
+            sum += call->in[0][place(&s, c, k)];
+        for (int64_t k = 0; k < s.before * s.after; k++)
+            squares += pow(call->in[0][place(&s, c, k)] - sum / count, 2);
+        const double mean = sum / count, var = squares / count, inverse = 1 / sqrt(var + a->eps);
+        for (int64_t k = 0; k < s.before * s.after; k++) {
+            const double y =
+                (call->in[0][place(&s, c, k)] - mean) * inverse * (a->fix_gamma ? 1 : call->in[1][c]) + call->in[2][c];
+            call->out[0][place(&s, c, k)] = y < 0 ? 0 : y > a->high ? a->high : y;
+        }
+        call->out[1][c] = mean, call->out[2][c] = inverse;
+        call->out[3][c] = call->in[3][c] * a->momentum + mean * (1 - a->momentum); /* the running ones */
+        call->out[4][c] = call->in[4][c] * a->momentum + var * (1 - a->momentum);
+    }
+}
+
 /* Whether a gradient flows through the limits of a result v: relu's, or clip's. */
 static bool flows_through(const mx_norm_gradient_attrs *a, double v)
 {
@@ -244,6 +293,12 @@ mx_op mx_family_batch_norm_parts[] = {
      .samples = (const mx_sample[]){{PARTS ";2,3,4", "relu=True", -1.5, 2, "floatonly"}, {PARTS, "fix_gamma=True", 0.2, 2, "floatonly absent:5"},
                                     {PARTS, "relu=True, high=1.5", -1.5, 2, "floatonly absent:5"},
                                     {"5,8;8;8;8;8;5,8", "axis=-1", -2, 2, "floatonly"}, {0}}},
+    {.name = "_norm_limited", .inputs = "data gamma beta moving_mean moving_var", .outputs = "output mean inverse",
+     .doc = "BatchNorm by the statistics of the batch, then relu or clip", .schema = &norm_limited_schema, .flags = INSIDE, .n_out = 3,
+     .infer_shape = infer_limited, .infer_type = infer_limited_type, .mutates = 3 << 3, .reference = ref_limited,
+     .samples = (const mx_sample[]){{PARTS, "", -1.5, 2, "floatonly"}, {PARTS, "high=1.5, fix_gamma=True", -1.5, 2, "floatonly"},
+                                    {"70,40;40;40;40;40", "axis=-1, high=0.5", -1.5, 2, "floatonly"},
+                                    {"2,2,1100;2;2;2;2", "eps=0.1", -1.5, 2, "floatonly"}, {0}}},
     {.name = "_backward_norm_apply", .inputs = "ograd data gamma beta mean inverse output? more?",
      .outputs = "data_grad gamma_grad beta_grad addend_grad bias_grad", .doc = "gradient of _norm_apply and the statistics",
      .schema = &norm_gradient_schema, .flags = INSIDE | MX_OP_INPLACE, .n_out = 5, .count_out = count_gradients, .infer_shape = infer_backward,
@@ -251,6 +306,8 @@ mx_op mx_family_batch_norm_parts[] = {
      .samples = (const mx_sample[]){{BACK, "relu=True, addend=True", -1.5, 2, "floatonly absent:7"}, {BACK ";2,3,4", "bias=True, relu=True, addend=True", -2, 2, "floatonly"},
                                     {"2,3,4;2,3,4;3;3;3;3", "relu=True, bias=True", 0.2, 2, "floatonly absent:6 absent:7"},
                                     {"2,3,4;2,3,4;3;3;3;3", "relu=True, high=1.5", 0.2, 2, "floatonly absent:6 absent:7"},
+                                    {"2,2,1100;2,2,1100;2;2;2;2", "relu=True", 0.2, 2, "floatonly absent:6 absent:7"},
+                                    {"300,40;300,40;40;40;40;40", "relu=True, high=2.5", 0.2, 2, "floatonly absent:6 absent:7"},
                                     {"6,8;6,8;8;8;8;8", "axis=1, fix_gamma=True", 0.2, 2, "floatonly absent:6 absent:7"}, {0}}},
     {0},
 };
