@@ -386,6 +386,37 @@ static void pool_random_shapes(void **unused)
     }
 }
 
+/* Largest of numbers that are not: NaN is never the largest, of several -infinity the first takes the gradient, and padding takes
+ * none. */
+static void pool_without_numbers(void **unused)
+{
+    (void)unused;
+    static const float values[] = {NAN, -INFINITY, INFINITY, 0, 1};
+    for (int done = 0; done < 60; done++) {
+        const int64_t kernel = pick(2, 5), stride = pick(1, 3), pad = pick(0, kernel / 2), height = pick(9, 14),
+                      width = pick(14, 45);
+        const mx_pool_shape s = {1, 2, 2, {height, width}, {(height + 2 * pad - kernel) / stride + 1, (width + 2 * pad - kernel) / stride + 1},
+                                 {kernel, kernel}, {stride, stride}, {pad, pad}, MX_POOL_MAX, true, 2, false};
+        pair x = pair_new(2 * height * width, true), dx = pair_new(x.count, true);
+        pair y = pair_new(2 * product(s.out, 2), true), dy = pair_new(y.count, true);
+        const int64_t kinds = done % 3 ? done % 3 : 5; /* only NaN; NaN and -infinity; all */
+        for (int64_t i = 0; i < x.count; i++)
+            x.d[i] = x.f[i] = values[pick(0, kinds - 1)];
+        assert_int_equal(pool_forward_f64_generic(&s, x.d, y.d), MX_OK);
+        assert_int_equal(pool_backward_f64_generic(&s, x.d, dy.d, dx.d), MX_OK);
+        for (int l = 0; l < level_count(); l++) {
+            poison(&y), poison(&dx);
+            assert_int_equal(levels[l].pool(&s, x.f, y.f), MX_OK);
+            assert_int_equal(levels[l].pool_backward(&s, x.f, dy.f, dx.f), MX_OK);
+            for (int64_t i = 0; i < y.count; i++)
+                assert_true(y.f[i] == (float)y.d[i]);
+            for (int64_t i = 0; i < dx.count; i++)
+                assert_true(dx.f[i] == (float)dx.d[i]);
+        }
+        pair_free(&x), pair_free(&y), pair_free(&dx), pair_free(&dy);
+    }
+}
+
 /* Values computed by hand: lp of signed powers, windows cut at the padding, the first of equal elements. */
 static void pool_known_values(void **unused)
 {
@@ -415,7 +446,7 @@ int main(void)
         cmocka_unit_test(conv_network_shapes), cmocka_unit_test(conv_wide_padding),
         cmocka_unit_test(conv_winograd_shapes), cmocka_unit_test(conv_winograd_threads),
         cmocka_unit_test(conv_infinities), cmocka_unit_test(conv_without_memory),
-        cmocka_unit_test(pool_random_shapes),
+        cmocka_unit_test(pool_random_shapes), cmocka_unit_test(pool_without_numbers),
         cmocka_unit_test(pool_known_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Pooling: plan, dispatch and the two types (loops in pool_body.h, 2x2 windows in pool_pairs.h).
+/* Pooling: plan, dispatch and the two types (loops in pool_body.h, 2x2 windows in pool_pairs.h, planes in pool_lines.c).
  *
  * Tasks are (image, block of channels): one channel in the NCHW layout, up to POOL_INNER contiguous ones with channels
  * last.  Windows of a task may overlap, tasks never do, so the backward pass needs no locks.
@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/threads.h"
+#include "cpu/kernels/pool/pool_lines.h"
 #include "cpu/kernels/pool/pool_pairs.h"
 
 #define POOL_INNER 64
@@ -178,6 +179,8 @@ static mx_code run_all_f32(const mx_pool_shape *s, const float *x, const float *
         return code;
     const pool_plan *p = &r.plan;
     const bool pairs = is_pairs(p);
+    if (!pairs && pool_lines_fit(&p->shape))
+        return pool_lines_run(&p->shape, x, dy, result);
     const bool covers = pairs && p->shape.in[1] == 2 * p->shape.out[1] && p->shape.in[2] == 2 * p->shape.out[2];
     if (dy && !covers)
         memset(result, 0, (size_t)in_count(p) * sizeof(float));
