@@ -169,6 +169,44 @@ static void pairs_range(void *arg, int64_t begin, int64_t end)
     }
 }
 
+/* ---- one window for each plane: sums in vectors ------------------------------------------------------------------ */
+
+static bool is_whole(const pool_plan *p)
+{
+    const mx_pool_shape *s = &p->shape;
+    bool whole = !s->channels_last && (s->type == MX_POOL_AVG || s->type == MX_POOL_SUM);
+    for (int i = 0; i < 3; i++)
+        whole = whole && s->out[i] == 1 && !s->pad[i] && s->kernel[i] >= s->in[i];
+    return whole && p->in_block > 0;
+}
+
+static float plane_sum(const float *x, int64_t n)
+{
+    vfloat sum[4] = {{0}};
+    int64_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES)
+        for (int k = 0; k < 4; k++)
+            sum[k] += vector_load(x + i + k * LANES);
+    for (; i < n; i += LANES)
+        sum[0] += vector_load_part(x + i, n - i);
+    return vector_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+static void whole_range(void *arg, int64_t begin, int64_t end)
+{
+    const run_f32 *r = arg;
+    const int64_t plane = r->plan.in_block;
+    const float scale = r->plan.shape.type == MX_POOL_AVG ? (float)(1 / (double)plane) : 1;
+    for (int64_t task = begin; task < end; task++) {
+        if (!r->dy) {
+            r->result[task] = plane_sum(r->x + task * plane, plane) * scale;
+            continue;
+        }
+        for (int64_t i = 0; i < plane; i++)
+            r->result[task * plane + i] = r->dy[task] * scale;
+    }
+}
+
 /* ---- entries -------------------------------------------------------------------------------------------- */
 
 static mx_code run_all_f32(const mx_pool_shape *s, const float *x, const float *dy, float *result)
@@ -179,6 +217,10 @@ static mx_code run_all_f32(const mx_pool_shape *s, const float *x, const float *
         return code;
     const pool_plan *p = &r.plan;
     const bool pairs = is_pairs(p);
+    if (is_whole(p)) {
+        mx_parallel(p->shape.batch * p->blocks, task_grain(p), whole_range, &r);
+        return MX_OK;
+    }
     if (!pairs && pool_lines_fit(&p->shape))
         return pool_lines_run(&p->shape, x, dy, result);
     const bool covers = pairs && p->shape.in[1] == 2 * p->shape.out[1] && p->shape.in[2] == 2 * p->shape.out[2];

@@ -23,16 +23,17 @@ typedef struct lines {
     const mx_pool_shape *s;
     const float *x, *dy;
     float *result;
-    int64_t phases; /* stride along a line */
-    int64_t room;   /* floats of a phase: all vectors of results, and what their windows reach */
-    int64_t line;   /* floats of a padded line */
-    float *memory;  /* (parts) padded line, factors, slots, sums */
+    int64_t phases;          /* stride along a line */
+    int64_t room;            /* floats of a phase: all vectors of results, and what their windows reach */
+    int64_t line;            /* floats of a padded line */
+    int64_t at[MOST_KERNEL]; /* where the phases have the elements of the first window */
+    float *memory;           /* (parts) padded line, factors, slots, sums */
     int64_t part_floats;
 } lines;
 
 /* What a part works with. */
 typedef struct workspace {
-    float *line, *factor, *slots, *sums;
+    float *line, *factor, *slots, *sums, *shares;
 } workspace;
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -67,16 +68,13 @@ static void split(const lines *l, float *line, const float *x, float *to)
     }
 }
 
-/* Where the phases have element kx of the windows from result i on. */
-static int64_t element(const lines *l, int64_t kx, int64_t i) { return kx % l->phases * l->room + i + kx / l->phases; }
-
 /* The largest, or the sum, of every window's part of a line, in place of its phases. */
 static void reduce(const lines *l, float *line, bool largest)
 {
     for (int64_t i = 0; i < l->s->out[2]; i += LANES) {
         vfloat v = vector_all(largest ? -INFINITY : 0);
         for (int64_t kx = 0; kx < l->s->kernel[2]; kx++) {
-            const vfloat x = vector_load(line + element(l, kx, i));
+            const vfloat x = vector_load(line + l->at[kx] + i);
             v = largest ? vector_max(x, v) : v + x;
         }
         vector_store(line + i, v); /* later windows begin after these elements */
@@ -135,31 +133,37 @@ static void forward_plane(const lines *l, const workspace *w, int64_t plane)
 
 /* ---- backward ------------------------------------------------------------------------------------------------------ */
 
-/* dx of the first largest element of each window += dy; `x` and `sums`: the lines of the windows. */
-CONV_INLINE void spread_max(const lines *l, const int kernel, float *const *x, float *const *sums, int64_t count,
-                            vfloat d, int64_t i)
+/* dx of the first largest element of each window += d; `x` and `sums`: the lines of the windows. */
+CONV_INLINE void spread_largest(const lines *l, const int kernel, float *const *x, float *const *sums, int64_t count,
+                                vfloat d, int64_t i)
 {
     const int64_t width = kernel ? kernel : l->s->kernel[2];
     vfloat v = vector_all(-INFINITY);
     for (int64_t ky = 0; ky < count; ky++)
         for (int64_t kx = 0; kx < width; kx++)
-            v = vector_max(vector_load(x[ky] + element(l, kx, i)), v);
+            v = vector_max(vector_load(x[ky] + l->at[kx] + i), v);
     vfloat_bits left = ~(vfloat_bits){0}; /* windows whose largest element has not come */
     for (int64_t ky = 0; ky < count; ky++)
         for (int64_t kx = 0; kx < width; kx++) {
-            const int64_t at = element(l, kx, i);
-            const vfloat_bits here = (vector_load(x[ky] + at) == v) & left;
+            float *sum = sums[ky] + l->at[kx] + i;
+            const vfloat_bits here = (vector_load(x[ky] + l->at[kx] + i) == v) & left;
             left &= ~here;
-            vector_store(sums[ky] + at, vector_load(sums[ky] + at) + (vfloat)((vfloat_bits)d & here));
+            vector_store(sum, vector_load(sum) + (vfloat)((vfloat_bits)d & here));
         }
 }
 
-static void spread_sum(const lines *l, float *const *sums, int64_t count, vfloat d, int64_t i)
+/* All elements of a window get d (`shares`, after MOST_KERNEL zeros): adds what each element gets from all its windows. */
+static void spread_shares(const lines *l, const float *shares, float *const *sums, int64_t count)
 {
-    for (int64_t ky = 0; ky < count; ky++)
-        for (int64_t kx = 0; kx < l->s->kernel[2]; kx++) {
-            float *at = sums[ky] + element(l, kx, i);
-            vector_store(at, vector_load(at) + d);
+    for (int64_t f = 0; f < l->phases; f++)
+        for (int64_t i = 0; i < l->room; i += LANES) {
+            vfloat v = {0};
+            for (int64_t kx = f; kx < l->s->kernel[2]; kx += l->phases)
+                v += vector_load(shares + i - kx / l->phases);
+            for (int64_t ky = 0; ky < count; ky++) {
+                float *sum = sums[ky] + f * l->room + i;
+                vector_store(sum, vector_load(sum) + v);
+            }
         }
 }
 
@@ -173,12 +177,14 @@ static void backward_line(const lines *l, const workspace *w, int64_t y, const f
     for (int64_t i = 0; i < s->out[2]; i += LANES) {
         const vfloat d = vector_load_part(dy + i, s->out[2] - i);
         if (s->type != MX_POOL_MAX)
-            spread_sum(l, sums, count, d * vector_load(w->factor + i), i);
+            vector_store(w->shares + i, d * vector_load(w->factor + i));
         else if (s->kernel[2] == 3)
-            spread_max(l, 3, x, sums, count, d, i);
+            spread_largest(l, 3, x, sums, count, d, i);
         else
-            spread_max(l, 0, x, sums, count, d, i);
+            spread_largest(l, 0, x, sums, count, d, i);
     }
+    if (s->type != MX_POOL_MAX)
+        spread_shares(l, w->shares, sums, count);
 }
 
 /* The gradient of a line of x from its phases. */
@@ -237,9 +243,8 @@ static void run_part(void *arg, int part, int parts)
     const lines *l = arg;
     const mx_pool_shape *s = l->s;
     const int64_t planes = s->batch * s->channels, slots = s->kernel[1] * slot_floats(l);
-    float *memory = l->memory + part * l->part_floats;
-    const workspace w = {memory, memory + 2 * l->line, memory + 2 * l->line + l->room,
-                         memory + 2 * l->line + l->room + slots};
+    float *memory = l->memory + part * l->part_floats, *factor = memory + 2 * l->line, *kept = factor + l->room;
+    const workspace w = {memory, factor, kept, kept + slots, kept + 2 * slots + MOST_KERNEL};
     for (int64_t i = 0; i < l->part_floats; i++) /* the padding, and what is not read but computed with */
         memory[i] = s->type == MX_POOL_MAX && i < l->line ? NAN : 0;
     for (int64_t i = planes * part / parts; i < planes * (part + 1) / parts && !mx_stop_wanted(); i++)
@@ -262,8 +267,10 @@ mx_code pool_lines_run(const mx_pool_shape *s, const float *x, const float *dy, 
 {
     lines l = {.s = s, .x = x, .dy = dy, .result = result, .phases = s->stride[2]};
     l.room = (s->out[2] + s->kernel[2] + 2 * LANES - 1) / LANES * LANES;
+    for (int64_t kx = 0; kx < s->kernel[2]; kx++)
+        l.at[kx] = kx % l.phases * l.room + kx / l.phases;
     l.line = most(slot_floats(&l), s->pad[2] + s->in[2]) + 2 * LANES;
-    l.part_floats = (2 * l.line + l.room + 2 * s->kernel[1] * slot_floats(&l) + 15) / 16 * 16;
+    l.part_floats = (2 * l.line + 2 * l.room + MOST_KERNEL + 2 * s->kernel[1] * slot_floats(&l) + 15) / 16 * 16;
     const int64_t planes = s->batch * s->channels, work = s->in[1] * s->in[2] * s->kernel[1];
     const int parts = (int)least(mx_num_threads(), planes * work / MX_GRAIN + 1);
     const size_t bytes = (size_t)(parts * l.part_floats) * sizeof(float);
