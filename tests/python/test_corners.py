@@ -690,6 +690,15 @@ def test_lp_pooling_of_zeros(p):
     assert (y.asnumpy() == 0).all() and (x.grad.asnumpy() == (1 if p == 1 else 0)).all()
 
 
+@pytest.mark.parametrize("stride", [(2, 2), (2, 3), (3, 2), (2, 1)])
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_windows_of_two_by_two(kind, stride):
+    x = onp.random.default_rng(1).normal(size=(2, 3, 8, 9)).astype("float32")
+    windows = onp.lib.stride_tricks.sliding_window_view(x, (2, 2), (2, 3))[:, :, ::stride[0], ::stride[1]]
+    y = nd.Pooling(nd.array(x), kernel=(2, 2), stride=stride, pool_type=kind)
+    onp.testing.assert_allclose(y.asnumpy(), windows.max((4, 5)) if kind == "max" else windows.mean((4, 5)), rtol=1e-5, atol=1e-6)
+
+
 def test_crops_that_begin_inside():
     x = nd.arange(0, 120).reshape((1, 2, 6, 10))
     assert (nd.Crop(x, offset=(1, 3), h_w=(4, 5)).asnumpy() == x.asnumpy()[:, :, 1:5, 3:8]).all()
