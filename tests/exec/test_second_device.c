@@ -431,6 +431,15 @@ static void test_gradients_of_relu(void **state)
     compare(pooled, MX_DIMS(BATCH, 1, 18, 18), 2e-4, true);
 }
 
+/* The gradient of a bias joins that of its own layer's weight, not that of a layer without bias before it. */
+static mx_block *partly_biased(void) { return mx_hybrid_sequential(mx_dense(10), mx_dense(10, .use_bias = false)); }
+
+static void test_gradients_of_biases(void **state)
+{
+    (void)state;
+    compare(partly_biased, MX_DIMS(BATCH, 1, 14, 14), 2e-4, false);
+}
+
 /* Without a capability of the device its pass does not run: the operator is not called, the numbers stay the same. */
 static mx_block *of_everything(void)
 {
@@ -666,6 +675,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_setting), cmocka_unit_test(test_failing_copies), cmocka_unit_test(test_small_network), cmocka_unit_test(test_residual_network),
                                        cmocka_unit_test(test_pictures), cmocka_unit_test(test_gradients_of_relu),
+                                       cmocka_unit_test(test_gradients_of_biases),
                                        cmocka_unit_test(test_capabilities), cmocka_unit_test(test_no_capability),
                                        cmocka_unit_test(test_endings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
