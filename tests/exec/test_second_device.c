@@ -282,7 +282,7 @@ static void attach_kernels(void)
 
 #define ALL_OF_IT (MX_CAN_CHANNELS_LAST | MX_CAN_NORM_PARTS | MX_CAN_RECOMPUTE | MX_CAN_JOIN_RELU_GRADIENT | \
                    MX_CAN_JOIN_BIAS | MX_CAN_CHAIN_NARROW | MX_CAN_OVERLAP | MX_CAN_ROUND_ANEW | \
-                   MX_CAN_FUSE_ATTENTION | MX_CAN_FUSE_EPILOGUE)
+                   MX_CAN_FUSE_ATTENTION | MX_CAN_FUSE_EPILOGUE | MX_CAN_ALIGN_ROWS)
 static mx_device device = {.name = "gpu", .type = MX_GPU, .can = ALL_OF_IT, .count = count, .alloc = allocate, .free = release,
                            .copy = copy, .to_host = copy, .from_host = copy, .wait = wait_for,
                            .capturer = &host_capturer, .attach_kernels = attach_kernels};
@@ -493,6 +493,9 @@ static mx_block *with_gelu(void)
     return net;
 }
 
+/* scores of many classes, whose number is odd */
+static mx_block *many_classes(void) { return mx_hybrid_sequential(mx_dense(6), mx_dense(1029)); }
+
 static const struct {
     uint32_t capability;
     const char *op; /* which its pass creates */
@@ -502,6 +505,7 @@ static const struct {
              {MX_CAN_JOIN_RELU_GRADIENT, "_dot_relu_grad", of_everything},
              {MX_CAN_JOIN_BIAS, "_dense_gradients", of_everything},
              {MX_CAN_RECOMPUTE, "_gelu_gradients", with_gelu},
+             {MX_CAN_ALIGN_ROWS, "Pad", many_classes},
              {MX_CAN_FUSE_ATTENTION, "_backward_attention", classic_attention}};
 
 static void test_capabilities(void **state)
