@@ -376,6 +376,20 @@ def test_lars_corrects_the_momentum_when_the_rate_changes():
         np.testing.assert_allclose(weight.asnumpy(), w, rtol=1e-5)
 
 
+def test_rates_of_layers_without_a_norm():
+    rates = nd.multi_lars(nd.array([2.0, 2.0, 2.0]), nd.array([0.0, 4.0, 4.0]), nd.array([9.0, 0.0, 9.0]), nd.array([0.1, 0.1, 0.1]),
+                          eta=0.5, eps=0.0)
+    np.testing.assert_allclose(rates.asnumpy(), [2, 2, 2 * 0.5 * 2 / (3 + 0.1 * 2)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("limit", [None, 0.0, -1.0, 2.0])
+def test_limits_of_weights(limit):
+    weight = nd.array([3.0, -4.0, 0.5])
+    made = optimizer.RMSProp(learning_rate=0.1, clip_weights=limit)
+    made.update(0, weight, nd.zeros(3), made.create_state(0, weight))
+    np.testing.assert_allclose(weight.asnumpy(), [2, -2, 0.5] if limit == 2 else [3, -4, 0.5], rtol=1e-6)
+
+
 def test_lars_applies_to_all_parameters_of_a_trainer():
     p = mx.gluon.Parameter("x_bias", shape=(2,), init="ones")
     p.initialize()
