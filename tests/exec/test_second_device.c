@@ -121,10 +121,13 @@ static mx_code run_on_cpu(const mx_kernel_call *call)
 
 static const char *looked_for; /* an operator to count, or NULL */
 static int seen;               /* calls of it */
+static const char *fails;      /* an operator whose kernel fails, or NULL */
 
 static mx_code run_kernel(const mx_kernel_call *call)
 {
     seen += looked_for && !strcmp(call->op->name, looked_for);
+    if (fails && !strcmp(call->op->name, fails))
+        return mx_fail(MX_ERR_DEVICE, "%s failed", fails);
     if (!capturer)
         return run_on_cpu(call);
     keep(call);
@@ -440,6 +443,29 @@ static void test_gradients_of_biases(void **state)
     compare(partly_biased, MX_DIMS(BATCH, 1, 14, 14), 2e-4, false);
 }
 
+/* What a plan keeps of its parameters is computed again after a run in which that failed. */
+static void test_failing_preparations(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_block *net = mx_hybrid_sequential(mx_conv2d(4, MX_DIMS(3, 3)), mx_batch_norm(), mx_dense(3));
+    mx_initialize(net, mx_xavier(), mx_gpu(0));
+    mx_array *x = there(mx_random_normal(.shape = MX_DIMS(BATCH, 3, 6, 6), .ctx = mx_cpu(0)), mx_gpu(0));
+    mx_call(net, x);
+    mx_hybridize(net);
+    mx_array *first = there(mx_call(net, x), mx_cpu(0));
+    mx_array *gamma = mx_parameter_data(mx_params_at(mx_collect_params(net), 2), mx_gpu(0));
+    mx_array_fill(gamma, 3);
+    fails = "_fold_norm";
+    assert_null(mx_call(net, x));
+    check_error(MX_ERR_DEVICE, "_fold_norm failed");
+    fails = NULL;
+    mx_array *again = there(mx_call(net, x), mx_cpu(0));
+    mx_hybridize_with(net, &(struct mx_hybridize_options){.active = false});
+    check_near(again, MX_DIMS(BATCH, 3), check_values(there(mx_call(net, x), mx_cpu(0))), 1e-4);
+    assert_true(fabs(check_values(again)[0] - check_values(first)[0]) > 1e-3);
+}
+
 /* Without a capability of the device its pass does not run: the operator is not called, the numbers stay the same. */
 static mx_block *of_everything(void)
 {
@@ -680,6 +706,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_setting), cmocka_unit_test(test_failing_copies), cmocka_unit_test(test_small_network), cmocka_unit_test(test_residual_network),
                                        cmocka_unit_test(test_pictures), cmocka_unit_test(test_gradients_of_relu),
                                        cmocka_unit_test(test_gradients_of_biases),
+                                       cmocka_unit_test(test_failing_preparations),
                                        cmocka_unit_test(test_capabilities), cmocka_unit_test(test_no_capability),
                                        cmocka_unit_test(test_endings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
