@@ -203,6 +203,12 @@ static void test_hostile(void **state)
     hdf5_set(&b, leaf + 8, 4000, 8);
     refused(&b, "outside its heap");
     hdf5_old(&b);
+    int64_t type = 0;
+    while (memcmp(b.bytes + type, "\x11\x20\x1f\0\4\0\0\0\0\0\x20", 11))
+        type++;
+    b.bytes[type + 8] = 1;
+    refused(&b, "elements of class 1 with 4 bytes are no numbers");
+    hdf5_old(&b);
     b.bytes[8] = 9;
     refused(&b, "the superblock (version 9)");
     hdf5_new(&b);

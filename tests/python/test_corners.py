@@ -615,6 +615,15 @@ def test_places_of_boxes_in_a_drawing():
         (-70, 292, 45), (4, 292, 66), (-33, 384, 66)]
 
 
+def test_arrows_pass_beside_boxes():
+    import re
+    data = sym.var("data")
+    drawn = sym.elemwise_add(sym.exp(data, name="a_box_with_a_long_name"), data)._repr_svg_()
+    right = max(int(x) + int(width) for x, width in re.findall(r'<rect x="(-?\d+)" y="\d+" width="(\d+)"', drawn))
+    down, = re.findall(r'<path d="[^"]* L(-?\d+) ', drawn)  # the arrow from the data to the sum
+    assert int(down) > right
+
+
 # ---- sizes at which kernels take another way ----------------------------------------------------------------------------
 
 @pytest.mark.parametrize("dtype", ["int64", "float64", "int32", "float32"])
