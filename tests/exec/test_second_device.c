@@ -443,6 +443,32 @@ static void test_gradients_of_biases(void **state)
     compare(partly_biased, MX_DIMS(BATCH, 1, 14, 14), 2e-4, false);
 }
 
+/* Attention whose queries and keys read a copy of the data: their gradients are added first, then that of the values. */
+static mx_array *attend_to_a_copy(mx_block *self, mx_arrays in)
+{
+    mx_array *x = mx_call(mx_block_child_at(self, 0), mx_reshape(in.v[0], .shape = MX_DIMS(0, 14, 14))),
+             *y = mx_copy(x);
+    mx_array *query = mx_call(mx_block_child_at(self, 1), y), *key = mx_call(mx_block_child_at(self, 2), y);
+    mx_array *value = mx_call(mx_block_child_at(self, 3), x);
+    return mx_call(mx_block_child_at(self, 4), mx_attention(query, .key = key, .value = value, .heads = 2));
+}
+
+static mx_block *with_a_copy(void)
+{
+    static const char *const names[] = {"in", "query", "key", "value"};
+    mx_block *net = mx_block_new("Attention", attend_to_a_copy, .hybrid = true);
+    for (int i = 0; i < 4; i++)
+        mx_block_child(net, names[i], mx_dense(8, .flatten = false));
+    mx_block_child(net, "out", mx_dense(10));
+    return net;
+}
+
+static void test_gradients_of_roles(void **state)
+{
+    (void)state;
+    compare(with_a_copy, MX_DIMS(BATCH, 1, 14, 14), 2e-4, false);
+}
+
 /* What a plan keeps of its parameters is computed again after a run in which that failed. */
 static void test_failing_preparations(void **state)
 {
@@ -706,6 +732,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_setting), cmocka_unit_test(test_failing_copies), cmocka_unit_test(test_small_network), cmocka_unit_test(test_residual_network),
                                        cmocka_unit_test(test_pictures), cmocka_unit_test(test_gradients_of_relu),
                                        cmocka_unit_test(test_gradients_of_biases),
+                                       cmocka_unit_test(test_gradients_of_roles),
                                        cmocka_unit_test(test_failing_preparations),
                                        cmocka_unit_test(test_capabilities), cmocka_unit_test(test_no_capability),
                                        cmocka_unit_test(test_endings)};
