@@ -59,7 +59,7 @@ static bool by_winograd(const mx_layout *l, const mx_step *step)
 static mx_layout_kind convolution_kind(const mx_layout *l, const mx_step *step)
 {
     const mx_convolution_attrs *a = step->attrs;
-    if (!image(l, step->in[0]) || a->kernel.n != 2 || (a->layout >= 0 && a->layout != MX_CONVOLUTION_NCHW) ||
+    if (!image(l, step->in[0]) || (a->layout >= 0 && a->layout != MX_CONVOLUTION_NCHW) ||
         !from_parameters(l, step->in[1]))
         return MX_LAYOUT_NONE;
     const int64_t channels = value_of(l, step->in[0])->shape.dim[1];

@@ -581,6 +581,8 @@ static void test_failing_functions(void **state)
     assert_error(MX_ERR_ARGUMENT, "function");
     assert_null(mx_function_call(&square_function, &c, MX_ARRAYS(NULL)).v[0]);
     assert_error(MX_ERR_ARGUMENT, "my_square");
+    assert_null(mx_function_call(&square_function, &c, MX_ARRAYS(mx_variable("x"))).v[0]);
+    assert_error(MX_ERR_UNSUPPORTED, "input 0 is symbolic");
     assert_false(mx_is_recording());
 }
 
@@ -606,6 +608,45 @@ static void test_function_with_gradient_of_wrong_shape(void **state)
     assert_int_not_equal(mx_backward(y.v[0]), MX_OK);
     assert_error(MX_ERR_SHAPE, "my_square");
     assert_values(mx_gradient(x), 0, 0, 0);
+}
+
+/* ---- memory --------------------------------------------------------------------------------------------- */
+
+enum { LAYERS = 12, ELEMENTS = 5000 };
+
+/* The identity; the last backward function that runs notes how many bytes are in use then. */
+static mx_code copy_forward(void *user, int n_in, mx_array *const *in, int n_out, mx_array **out)
+{
+    (void)user, (void)n_in, (void)n_out;
+    out[0] = mx_array_copy(in[0]);
+    return out[0] ? MX_OK : mx_error_code();
+}
+
+static mx_code note_bytes(void *user, int n_out, mx_array *const *out_grads, int n_in, mx_array **in_grads)
+{
+    (void)n_out, (void)n_in;
+    *(int64_t *)user = mx_alloc_get_stats().live_bytes;
+    in_grads[0] = out_grads[0];
+    return MX_OK;
+}
+
+/* A gradient between two operators is released once it has been used, even if the graph stays. */
+static void test_gradients_are_released(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    int64_t bytes = 0;
+    const mx_function f = {.name = "notes", .forward = copy_forward, .backward = note_bytes, .n_out = 1};
+    mx_array *x = mx_ones(.shape = MX_DIMS(ELEMENTS)), *y;
+    mx_attach_grad(x, MX_GRAD_WRITE);
+    mx_record() {
+        y = mx_function_call(&f, &bytes, MX_ARRAYS(x)).v[0];
+        for (int i = 0; i < LAYERS; i++)
+            y = mx_sin(y);
+    }
+    const int64_t before = mx_alloc_get_stats().live_bytes;
+    assert_int_equal(mx_backward(y, .retain_graph = true), MX_OK);
+    assert_in_range(bytes - before, 0, LAYERS / 2 * ELEMENTS * (int64_t)sizeof(float));
 }
 
 /* ---- long tapes ----------------------------------------------------------------------------------------- */
@@ -718,6 +759,7 @@ int main(void)
         TEST(test_function),
         TEST(test_failing_functions),
         TEST(test_function_with_gradient_of_wrong_shape),
+        TEST(test_gradients_are_released),
         TEST(test_long_chain),
         TEST(test_wide_tape),
         TEST(test_dropped_tape),

@@ -172,6 +172,26 @@ static void test_foreach(void **state)
             assert_true(shapes->arguments[i].d[0] == 3 && shapes->arguments[i].d[1] == 4);
 }
 
+/* Outside of recording results have no history, whether the body is interpreted or, after some runs, compiled. */
+static void test_nothing_is_recorded(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *all[5];
+    mx_symbol *symbol = loop_symbol();
+    random_inputs(all);
+    for (int i = 0; i < 5; i++)
+        mx_attach_grad(all[i], MX_GRAD_WRITE);
+    for (int run = 0; run < 4; run++) {
+        mx_arrays out = mx_symbol_eval(symbol, 5, names, (mx_arrays){all, 5});
+        assert_ok();
+        for (int i = 0; i < 3; i++) {
+            mx_backward(out.v[i]);
+            assert_error("recorded");
+        }
+    }
+}
+
 /* ---- in a hybridized block -------------------------------------------------------------------------------------- */
 
 static mx_arrays loop_forward(mx_block *block, mx_arrays in)
@@ -832,6 +852,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_foreach, clean), cmocka_unit_test_setup(test_block, clean),
+        cmocka_unit_test_setup(test_nothing_is_recorded, clean),
         cmocka_unit_test_setup(test_while, clean), cmocka_unit_test_setup(test_no_step_of_unknown_shape, clean),
         cmocka_unit_test_setup(test_depth, clean), cmocka_unit_test_setup(test_many_outside, clean), cmocka_unit_test_setup(test_unused_draws, clean),   cmocka_unit_test_setup(test_cond, clean),
         cmocka_unit_test_setup(test_errors, clean),  cmocka_unit_test_setup(test_hostile_files, clean),

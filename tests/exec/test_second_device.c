@@ -121,10 +121,13 @@ static mx_code run_on_cpu(const mx_kernel_call *call)
 
 static const char *looked_for; /* an operator to count, or NULL */
 static int seen;               /* calls of it */
+static const char *fails;      /* an operator whose kernel fails, or NULL */
 
 static mx_code run_kernel(const mx_kernel_call *call)
 {
     seen += looked_for && !strcmp(call->op->name, looked_for);
+    if (fails && !strcmp(call->op->name, fails))
+        return mx_fail(MX_ERR_DEVICE, "%s failed", fails);
     if (!capturer)
         return run_on_cpu(call);
     keep(call);
@@ -282,7 +285,7 @@ static void attach_kernels(void)
 
 #define ALL_OF_IT (MX_CAN_CHANNELS_LAST | MX_CAN_NORM_PARTS | MX_CAN_RECOMPUTE | MX_CAN_JOIN_RELU_GRADIENT | \
                    MX_CAN_JOIN_BIAS | MX_CAN_CHAIN_NARROW | MX_CAN_OVERLAP | MX_CAN_ROUND_ANEW | \
-                   MX_CAN_FUSE_ATTENTION | MX_CAN_FUSE_EPILOGUE)
+                   MX_CAN_FUSE_ATTENTION | MX_CAN_FUSE_EPILOGUE | MX_CAN_ALIGN_ROWS)
 static mx_device device = {.name = "gpu", .type = MX_GPU, .can = ALL_OF_IT, .count = count, .alloc = allocate, .free = release,
                            .copy = copy, .to_host = copy, .from_host = copy, .wait = wait_for,
                            .capturer = &host_capturer, .attach_kernels = attach_kernels};
@@ -431,6 +434,64 @@ static void test_gradients_of_relu(void **state)
     compare(pooled, MX_DIMS(BATCH, 1, 18, 18), 2e-4, true);
 }
 
+/* The gradient of a bias joins that of its own layer's weight, not that of a layer without bias before it. */
+static mx_block *partly_biased(void) { return mx_hybrid_sequential(mx_dense(10), mx_dense(10, .use_bias = false)); }
+
+static void test_gradients_of_biases(void **state)
+{
+    (void)state;
+    compare(partly_biased, MX_DIMS(BATCH, 1, 14, 14), 2e-4, false);
+}
+
+/* Attention whose queries and keys read a copy of the data: their gradients are added first, then that of the values. */
+static mx_array *attend_to_a_copy(mx_block *self, mx_arrays in)
+{
+    mx_array *x = mx_call(mx_block_child_at(self, 0), mx_reshape(in.v[0], .shape = MX_DIMS(0, 14, 14))),
+             *y = mx_copy(x);
+    mx_array *query = mx_call(mx_block_child_at(self, 1), y), *key = mx_call(mx_block_child_at(self, 2), y);
+    mx_array *value = mx_call(mx_block_child_at(self, 3), x);
+    return mx_call(mx_block_child_at(self, 4), mx_attention(query, .key = key, .value = value, .heads = 2));
+}
+
+static mx_block *with_a_copy(void)
+{
+    static const char *const names[] = {"in", "query", "key", "value"};
+    mx_block *net = mx_block_new("Attention", attend_to_a_copy, .hybrid = true);
+    for (int i = 0; i < 4; i++)
+        mx_block_child(net, names[i], mx_dense(8, .flatten = false));
+    mx_block_child(net, "out", mx_dense(10));
+    return net;
+}
+
+static void test_gradients_of_roles(void **state)
+{
+    (void)state;
+    compare(with_a_copy, MX_DIMS(BATCH, 1, 14, 14), 2e-4, false);
+}
+
+/* What a plan keeps of its parameters is computed again after a run in which that failed. */
+static void test_failing_preparations(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_block *net = mx_hybrid_sequential(mx_conv2d(4, MX_DIMS(3, 3)), mx_batch_norm(), mx_dense(3));
+    mx_initialize(net, mx_xavier(), mx_gpu(0));
+    mx_array *x = there(mx_random_normal(.shape = MX_DIMS(BATCH, 3, 6, 6), .ctx = mx_cpu(0)), mx_gpu(0));
+    mx_call(net, x);
+    mx_hybridize(net);
+    mx_array *first = there(mx_call(net, x), mx_cpu(0));
+    mx_array *gamma = mx_parameter_data(mx_params_at(mx_collect_params(net), 2), mx_gpu(0));
+    mx_array_fill(gamma, 3);
+    fails = "_fold_norm";
+    assert_null(mx_call(net, x));
+    check_error(MX_ERR_DEVICE, "_fold_norm failed");
+    fails = NULL;
+    mx_array *again = there(mx_call(net, x), mx_cpu(0));
+    mx_hybridize_with(net, &(struct mx_hybridize_options){.active = false});
+    check_near(again, MX_DIMS(BATCH, 3), check_values(there(mx_call(net, x), mx_cpu(0))), 1e-4);
+    assert_true(fabs(check_values(again)[0] - check_values(first)[0]) > 1e-3);
+}
+
 /* Without a capability of the device its pass does not run: the operator is not called, the numbers stay the same. */
 static mx_block *of_everything(void)
 {
@@ -484,6 +545,9 @@ static mx_block *with_gelu(void)
     return net;
 }
 
+/* scores of many classes, whose number is odd */
+static mx_block *many_classes(void) { return mx_hybrid_sequential(mx_dense(6), mx_dense(1029)); }
+
 static const struct {
     uint32_t capability;
     const char *op; /* which its pass creates */
@@ -493,6 +557,7 @@ static const struct {
              {MX_CAN_JOIN_RELU_GRADIENT, "_dot_relu_grad", of_everything},
              {MX_CAN_JOIN_BIAS, "_dense_gradients", of_everything},
              {MX_CAN_RECOMPUTE, "_gelu_gradients", with_gelu},
+             {MX_CAN_ALIGN_ROWS, "Pad", many_classes},
              {MX_CAN_FUSE_ATTENTION, "_backward_attention", classic_attention}};
 
 static void test_capabilities(void **state)
@@ -667,6 +732,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_setting), cmocka_unit_test(test_failing_copies), cmocka_unit_test(test_small_network), cmocka_unit_test(test_residual_network),
                                        cmocka_unit_test(test_pictures), cmocka_unit_test(test_gradients_of_relu),
+                                       cmocka_unit_test(test_gradients_of_biases),
+                                       cmocka_unit_test(test_gradients_of_roles),
+                                       cmocka_unit_test(test_failing_preparations),
                                        cmocka_unit_test(test_capabilities), cmocka_unit_test(test_no_capability),
                                        cmocka_unit_test(test_endings)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,6 +128,21 @@ static void test_symbols(void **state)
     check_copy(net, x);
 }
 
+/* What a graph without inputs computes depends on its parameters alone. */
+static void test_a_symbol_without_inputs(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *y = mx_exp(mx_variable("w", .shape = MX_DIMS(3)));
+    mx_block *net = mx_symbol_block(mx_symbol_of(MX_ARRAYS(y)), "");
+    mx_initialize(net, mx_normal(), mx_cpu(0));
+    mx_block *other = mx_block_copy(net);
+    check_no_error();
+    assert_non_null(other);
+    check_same(mx_block_call(other, (mx_arrays){0}), mx_block_call(net, (mx_arrays){0}));
+    check_no_error();
+}
+
 static mx_array *twice(mx_array *x) { return mx_add(x, x); }
 static mx_array *pass(mx_block *self, mx_arrays in) { return (void)self, in.v[0]; }
 static void nothing(void *user) { (void)user; }
@@ -171,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layers), cmocka_unit_test(test_sharing), cmocka_unit_test(test_parameters),
         cmocka_unit_test(test_cells), cmocka_unit_test(test_symbols), cmocka_unit_test(test_users_blocks),
+        cmocka_unit_test(test_a_symbol_without_inputs),
         cmocka_unit_test(test_networks_and_memory),
     };
     return cmocka_run_group_tests_name("copies of blocks", tests, NULL, NULL);

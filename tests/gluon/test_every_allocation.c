@@ -99,7 +99,7 @@ static void check_program(const char *name, bool (*run)(void))
                          done ? mx_error_message() : "failed without an error");
             mx_error_clear();
         }
-        if (mx_alloc_get_stats().live_blocks > live + 2)
+        if (mx_alloc_get_stats().live_blocks > live)
             fail_msg("%s, allocation %lld: %lld blocks leaked", name, (long long)n,
                      (long long)(mx_alloc_get_stats().live_blocks - live));
     }

@@ -364,6 +364,10 @@ static void groups_update_all(void **state)
     assert_error(MX_ERR_ARGUMENT, "accuracy");
     mx_metric_add(group, group);
     assert_error(MX_ERR_ARGUMENT, "composite");
+    mx_metric_add(NULL, members[0]);
+    assert_error(MX_ERR_ARGUMENT, "mx_metric_add");
+    mx_metric_add(group, NULL);
+    assert_error(MX_ERR_ARGUMENT, "mx_metric_add");
 }
 
 static double by_user(void *user, mx_array *label, mx_array *pred)

@@ -503,6 +503,10 @@ static void schedules_follow_the_formulas(void **state)
     for (int k = 0; k < known; k++)
         for (int n = 0; n < 60; n++)
             assert_close(mx_lr_scheduler_rate(rows[k].schedule, n), rows[k].rule(n), 1e-14, rows[k].name);
+    mx_lr_scheduler *longer =
+        mx_multi_factor_scheduler(MX_DIMS(3), .more_steps = "5, 9", .factor = 0.5, .base_lr = 0.1);
+    for (int n = 0; n < 20; n++)
+        assert_close(mx_lr_scheduler_rate(longer, n), multi_rule(n), 1e-14, "steps in a string");
     assert_int_equal(mx_check("schedules"), 0);
 }
 

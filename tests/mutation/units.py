@@ -85,7 +85,7 @@ class Programs:
         return self.run_program([path], seconds, LD_PRELOAD=self.filter, CMOCKA_ONLY=test[0])
 
     def units(self, operators):
-        """All of them.  Names of tests come from the sources: `cmocka_unit_test(name)` and its relatives."""
+        """All of them.  Names of tests come from the sources: `cmocka_unit_test(name)` and its relatives, or TEST(name)."""
         root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
         for name in operators:
             yield f"ops:{name}"
@@ -97,7 +97,7 @@ class Programs:
                 program = name.replace("test_", f"test_{folder}_", 1)[:-2]
                 if name.startswith("test_") and os.path.exists(os.path.join(self.folder, program)) and program != "test_op_ops":
                     with open(os.path.join(root, folder, name)) as file:
-                        for test in dict.fromkeys(re.findall(r"cmocka_unit_test\w*\((\w+)", file.read())):
+                        for test in dict.fromkeys(re.findall(r"\b(?:cmocka_unit_test\w*|TEST)\((\w+)", file.read())):
                             yield f"c:{program}:{test}"
                     yield f"c:{program}:*"  # some tests need those before them
 

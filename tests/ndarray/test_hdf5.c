@@ -68,6 +68,26 @@ static void test_the_old_form(void **state)
     expect_counting(dict, "first/1", 1, 3, 0);
 }
 
+/* An array after a group: the layer's name is that of the outer group again. */
+static void test_a_group_before_an_array(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    static const int three[] = {3};
+    static const char *const names[] = {"0", "1"}, *const outer[] = {"vars"};
+    hdf5_bytes b;
+    hdf5_old(&b);
+    int64_t objects[2];
+    objects[1] = hdf5_contiguous(&b, 1, three, 3);
+    objects[0] = hdf5_table(&b, 1, names, &objects[1], "inner");
+    objects[0] = hdf5_table(&b, 2, names, objects, "outer");
+    const int64_t root = hdf5_table(&b, 1, outer, objects, NULL);
+    hdf5_set(&b, 40, (uint64_t)b.size, 8), hdf5_set(&b, 64, (uint64_t)root, 8);
+    const mx_array_dict *dict = mx_load_bytes(b.bytes, (size_t)b.size, "bytes", mx_hdf5_read_layers);
+    expect_counting(dict, "vars/0/0", 1, 3, 0);
+    expect_counting(dict, "outer/1", 1, 3, 0);
+}
+
 static void test_the_new_form(void **state)
 {
     (void)state;
@@ -183,11 +203,36 @@ static void test_hostile(void **state)
     hdf5_set(&b, leaf + 8, 4000, 8);
     refused(&b, "outside its heap");
     hdf5_old(&b);
+    int64_t type = 0;
+    while (memcmp(b.bytes + type, "\x11\x20\x1f\0\4\0\0\0\0\0\x20", 11))
+        type++;
+    b.bytes[type + 8] = 1;
+    refused(&b, "elements of class 1 with 4 bytes are no numbers");
+    hdf5_old(&b);
     b.bytes[8] = 9;
     refused(&b, "the superblock (version 9)");
     hdf5_new(&b);
     memset(b.bytes + 36, 0xff, 8);
     refused(&b, "outside the file");
+}
+
+/* The index of a group with many links has at most 16 levels: with 16 the root is read, and found to be a leaf. */
+static void test_deep_indices(void **state)
+{
+    (void)state;
+    static const char *const why[] = {"BTIN", "depth 17) is damaged"};
+    int64_t size = 0, index = 0;
+    unsigned char *bytes = mx_file_read(PATH, 1 << 20, &size);
+    assert_non_null(bytes);
+    while (index + 14 < size && memcmp(bytes + index, "BTHD", 4))
+        index++;
+    for (int i = 0; i < 2; i++) {
+        MX_SCOPE;
+        bytes[index + 12] = (unsigned char)(16 + i);
+        assert_null(mx_load_buffer(bytes, (size_t)size));
+        expect_error(why[i]);
+    }
+    mx_free(bytes, (size_t)size + 1);
 }
 
 /* An archive with any entry of this name; weights are found in it. */
@@ -249,6 +294,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_old_form), cmocka_unit_test(test_the_new_form), cmocka_unit_test(test_many_links),
         cmocka_unit_test(test_damage),       cmocka_unit_test(test_hostile),      cmocka_unit_test(test_keras_archive),
+        cmocka_unit_test(test_deep_indices), cmocka_unit_test(test_a_group_before_an_array),
         cmocka_unit_test(test_failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

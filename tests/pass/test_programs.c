@@ -102,6 +102,12 @@ static mx_block *residual_first(void) { return mx_model("resnet18_v2", .classes 
 static mx_block *separable(void) { return mx_model("mobilenetv2_0.25", .classes = 10); }
 static mx_block *fired(void) { return mx_model("squeezenet1.1", .classes = 10); }
 
+/* Scores of so many classes that devices want whole rows of them. */
+static mx_block *classes(void) { return mx_hybrid_sequential(mx_dense(6), mx_dense(1029)); }
+static mx_block *unbiased_classes(void) { return mx_hybrid_sequential(mx_dense(6), mx_dense(1029, .use_bias = false)); }
+
+static mx_block *smooth(void) { return mx_hybrid_sequential(mx_dense(24), mx_gelu(), mx_dense(10)); }
+
 /* Steps that read a value more than once, results inside the network, concatenation, slices, constants, two outputs. */
 static mx_array *mixed_forward(mx_block *self, mx_arrays in)
 {
@@ -176,7 +182,10 @@ static const struct network {
                 {"resnet_v1", residual, 3, 224, MX_FLOAT32, 1024},
                 {"resnet_v2", residual_first, 3, 224, MX_FLOAT32, 1024},
                 {"mobilenet", separable, 3, 32, MX_FLOAT32, BATCH},
-                {"squeezenet", fired, 3, 224, MX_FLOAT32, BATCH}};
+                {"squeezenet", fired, 3, 224, MX_FLOAT32, BATCH},
+                {"classes", classes, 1, 4, MX_FLOAT32, BATCH},
+                {"classes16", unbiased_classes, 1, 4, MX_FLOAT16, BATCH},
+                {"gelu", smooth, 1, 14, MX_FLOAT32, 64}};
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
 /* ---- a program as a line ---------------------------------------------------------------------------------------------- */
@@ -242,12 +251,12 @@ static void describe(const mx_plan *plan, const char *name, char *line)
 
 enum mode { PREDICT, TRAIN, STEP, MODES };
 
-static void compile(const struct network *network, const struct variant *variant, enum mode mode, mx_block *net,
-                    char *line)
+/* Allocation number `fails` fails; 0: none does. */
+static mx_compiled *compile(const struct network *network, const struct variant *variant, enum mode mode, mx_block *net,
+                            int64_t fails)
 {
-    static const char *const modes[] = {"predict", "train", "step"};
+    MX_SCOPE;
     const mx_dims shape = MX_DIMS(network->batch, network->channels, network->side, network->side);
-    char name[128];
     mx_plan_key key = {.n_in = mode == STEP ? 2 : 1, .training = mode != PREDICT, .recording = mode != PREDICT,
                        .context = mx_gpu(0)};
     key.shape[0] = mx_shape_of_dims(&shape), key.type[0] = network->dtype;
@@ -255,12 +264,35 @@ static void compile(const struct network *network, const struct variant *variant
     const struct mx_compile_request request = {.block = net, .key = &key, .whole = mode == STEP,
                                                .loss = mode == STEP ? mx_softmax_cross_entropy_loss() : NULL};
     device.can = variant->can, device.channel_block = variant->channel_block;
+    mx_alloc_fail_at(fails);
     mx_compiled *made = mx_compile(&request);
+    mx_alloc_fail_at(0);
+    return made;
+}
+
+static void compile_line(const struct network *network, const struct variant *variant, enum mode mode, mx_block *net,
+                         char *line)
+{
+    static const char *const modes[] = {"predict", "train", "step"};
+    char name[128];
+    mx_compiled *made = compile(network, variant, mode, net, 0);
     check_no_error();
     assert_non_null(made);
     snprintf(name, sizeof name, "%s %s %s", network->name, variant->name, modes[mode]);
     describe(made->plan, name, line);
     mx_release(made);
+}
+
+static mx_block *make_network(const struct network *network)
+{
+    mx_block *net = network->make();
+    device.can = 0, device.channel_block = NULL;
+    mx_block_cast(net, network->dtype);
+    mx_initialize(net, mx_xavier(), mx_gpu(0));
+    mx_call(net, mx_zeros(.shape = MX_DIMS(1, network->channels, network->side, network->side), .dtype = network->dtype,
+                          .ctx = mx_gpu(0)));
+    check_no_error();
+    return net;
 }
 
 /* Calls use(line) for each program. */
@@ -269,20 +301,13 @@ static void each_program(void (*use)(const char *line))
     char line[MOST_LINE];
     for (int i = 0; i < NETWORKS; i++) {
         MX_SCOPE;
-        mx_block *net = networks[i].make();
-        device.can = 0, device.channel_block = NULL;
-        mx_block_cast(net, networks[i].dtype);
-        mx_initialize(net, mx_xavier(), mx_gpu(0));
-        mx_call(net, mx_zeros(.shape = MX_DIMS(1, networks[i].channels, networks[i].side, networks[i].side),
-                              .dtype = networks[i].dtype, .ctx = mx_gpu(0)));
-        check_no_error();
+        mx_block *net = make_network(&networks[i]);
         for (int v = 0; v < VARIANTS; v++)
             for (enum mode mode = PREDICT; mode < MODES; mode++) {
-                MX_SCOPE;
                 if ((variants[v].channel_block && mode != PREDICT) ||
                     (variants[v].can & MX_CAN_RECOMPUTE && (mode == PREDICT || networks[i].batch == BATCH)))
                     continue; /* only predictions use blocks, only large training programs recompute */
-                compile(&networks[i], &variants[v], mode, net, line);
+                compile_line(&networks[i], &variants[v], mode, net, line);
                 use(line);
             }
     }
@@ -331,10 +356,37 @@ static void test_leaks(void **state)
     assert_int_equal(mx_alloc_get_stats().live_blocks, before);
 }
 
+/* Memory that runs out in any pass is an error, and leaves nothing behind. */
+static void test_failing_allocations(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NETWORKS; i++) {
+        MX_SCOPE;
+        if (networks[i].side > 20)
+            continue; /* large networks have the same steps */
+        mx_block *net = make_network(&networks[i]);
+        mx_release(compile(&networks[i], &variants[VARIANTS - 1], STEP, net, 0));
+        const int64_t before = mx_alloc_get_stats().live_blocks;
+        mx_compiled *made = NULL;
+        int64_t n = 0;
+        while (!made) {
+            made = compile(&networks[i], &variants[VARIANTS - 1], STEP, net, ++n);
+            if (!made)
+                check_error(MX_ERR_MEMORY, "");
+            if (!made && mx_alloc_get_stats().live_blocks != before)
+                fail_msg("%s, allocation %lld: %lld blocks leaked", networks[i].name, (long long)n,
+                         (long long)(mx_alloc_get_stats().live_blocks - before));
+        }
+        mx_release(made);
+        assert_true(n > 100);
+    }
+}
+
 int main(int argc, char **argv)
 {
     mx_set_num_threads(2); /* on which the sizes of groups depend (pass/batch.c) */
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_programs), cmocka_unit_test(test_leaks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_programs), cmocka_unit_test(test_leaks),
+                                       cmocka_unit_test(test_failing_allocations)};
     if (argc < 2 || strcmp(argv[1], "-w"))
         return cmocka_run_group_tests(tests, NULL, NULL);
     file = fopen(FILE_NAME, "w");

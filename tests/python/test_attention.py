@@ -97,6 +97,26 @@ def test_values_and_gradients(roles, layout):
             assert abs((x.grad.asnumpy() * direction).sum() - slope) < 2e-4 * (1 + abs(slope)), (number, options)
 
 
+def test_gradients_of_long_causal_attention():
+    """More queries and keys than the kernels take at once, and not as many: the first queries see a part of the first keys."""
+    tq, tk = 200, 150
+    inputs, (q, k, v) = operands("apart", "NTC", HEADS, tq, tk)
+    arrays = [nd.array(x) for x in inputs]
+    for x in arrays:
+        x.attach_grad()
+    with autograd.record():
+        out = nd.contrib.attention(*arrays, heads=HEADS, causal=True)
+    g = np.random.default_rng(2).normal(size=out.shape).astype("float32")
+    out.backward(nd.array(g))
+    seen = seen_keys(tq, tk, True, None, None)
+    w = softmax_attention(q, k, np.broadcast_to(np.eye(tk), (N, HEADS, tk, tk)), seen, D**-0.5)
+    dy = heads_first(g, HEADS, "NTC")
+    dw = dy @ v.swapaxes(2, 3)
+    dscores = w * (dw - (w * dw).sum(-1, keepdims=True)) * D**-0.5
+    for x, wanted in zip(arrays, (dscores @ k, dscores.swapaxes(2, 3) @ q, w.swapaxes(2, 3) @ dy)):
+        np.testing.assert_allclose(x.grad.asnumpy(), heads_last(wanted, "NTC"), rtol=1e-4, atol=1e-5)
+
+
 def philox(seed, counter):
     c, k = [counter & 0xFFFFFFFF, counter >> 32, 0, 0], [seed & 0xFFFFFFFF, seed >> 32]
     for _ in range(10):

@@ -65,6 +65,13 @@ def test_backward_names_the_block():
         loss = nd.sqrt(net(nd.ones((1, 2))))
     with pytest.raises(mx.MXNetError, match="backward of sqrt: .*made inf"):
         loss.backward()
+    net = nn.HybridSequential()
+    net.add(nn.Dense(4, in_units=3), nn.HybridLambda(lambda F, x: F.sqrt(x)))
+    net.initialize(mx.init.Zero())
+    with autograd.record():
+        loss = net(nd.ones((2, 3))).sum()
+    with pytest.raises(mx.MXNetError, match=rf"^{net[1].name}: backward of sqrt: .*made inf"):
+        loss.backward()
 
 
 def test_labels():

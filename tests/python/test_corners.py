@@ -615,6 +615,15 @@ def test_places_of_boxes_in_a_drawing():
         (-70, 292, 45), (4, 292, 66), (-33, 384, 66)]
 
 
+def test_arrows_pass_beside_boxes():
+    import re
+    data = sym.var("data")
+    drawn = sym.elemwise_add(sym.exp(data, name="a_box_with_a_long_name"), data)._repr_svg_()
+    right = max(int(x) + int(width) for x, width in re.findall(r'<rect x="(-?\d+)" y="\d+" width="(\d+)"', drawn))
+    down, = re.findall(r'<path d="[^"]* L(-?\d+) ', drawn)  # the arrow from the data to the sum
+    assert int(down) > right
+
+
 # ---- sizes at which kernels take another way ----------------------------------------------------------------------------
 
 @pytest.mark.parametrize("dtype", ["int64", "float64", "int32", "float32"])
@@ -688,6 +697,15 @@ def test_lp_pooling_of_zeros(p):
         y = nd.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="lp", p_value=p)
     y.backward()
     assert (y.asnumpy() == 0).all() and (x.grad.asnumpy() == (1 if p == 1 else 0)).all()
+
+
+@pytest.mark.parametrize("stride", [(2, 2), (2, 3), (3, 2), (2, 1)])
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_windows_of_two_by_two(kind, stride):
+    x = onp.random.default_rng(1).normal(size=(2, 3, 8, 9)).astype("float32")
+    windows = onp.lib.stride_tricks.sliding_window_view(x, (2, 2), (2, 3))[:, :, ::stride[0], ::stride[1]]
+    y = nd.Pooling(nd.array(x), kernel=(2, 2), stride=stride, pool_type=kind)
+    onp.testing.assert_allclose(y.asnumpy(), windows.max((4, 5)) if kind == "max" else windows.mean((4, 5)), rtol=1e-5, atol=1e-6)
 
 
 def test_crops_that_begin_inside():

@@ -525,6 +525,7 @@ def test_operator_rules():
             nd.Pooling(x, kernel=(2, 2), stride=(2, 2)).asnumpy())
     with pytest.raises(mx.MXNetError):
         nd.Pooling(x, kernel=(2, 2), stride=(2,))
+    assert nd.broadcast_to(nd.array(np.array(3.0)), shape=()).shape == ()
     a, b = nd.ones((1, 2)), nd.ones((3, 2))
     assert nd.broadcast_like(a, b, lhs_axes=(0,)).shape == (3, 2)
     assert nd.broadcast_like(a, nd.ones((3, 5)), lhs_axes=(0,), rhs_axes=(1,)).shape == (5, 2)

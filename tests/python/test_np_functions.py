@@ -205,6 +205,18 @@ def test_reduction_arguments():
             np.sum(ours(x), axis=bad)
 
 
+def test_variance_of_an_unknown_size():
+    x = mx.sym.var("x", shape=(0, 3)).as_np_ndarray()
+    with pytest.raises(mx.MXNetError, match="the size of axis 0 must be known"):
+        mx.sym.np.var(x, axis=0, ddof=1)
+
+
+@pytest.mark.parametrize("axis", [1, (0, 2), None])
+def test_shares_with_two_axes(axis):
+    x, q = draw((3, 4, 5), "float32"), [[0.1, 0.5, 0.7], [0.9, 0.3, 0.0]]
+    same(np.quantile(ours(x), np.array(q), axis=axis), onp.quantile(x, q, axis=axis))
+
+
 # ---- shapes ------------------------------------------------------------------------------------------------------------
 
 def case(name, *arrays, **arguments):

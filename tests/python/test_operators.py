@@ -166,6 +166,8 @@ def test_linalg():
     assert_almost_equal(nd.linalg.inverse(x), np.linalg.inv(a))
     assert_almost_equal(nd.linalg.det(x), [np.linalg.det(a)])
     assert_almost_equal(nd.linalg_gemm2(x, x), a @ a)
+    with pytest.raises(mx.MXNetError, match=r"shape \(\), wanted square matrices"):
+        nd.linalg.det(nd.array(np.array(3.0)))
 
 
 def test_tests_of_numbers():

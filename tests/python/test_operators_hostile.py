@@ -116,6 +116,7 @@ def test_lengths_and_marks(value):
     lambda: nd.UpSampling(nd.ones((1, 2, 3, 3)), nd.ones((2, 1, 3, 3)), scale=2, sample_type="bilinear"),
     lambda: nd.random_pdf_normal(nd.ones((3, 2)), nd.ones(2), nd.ones(2)),
     lambda: nd.contrib.calibrate_entropy(nd.ones(5), nd.ones(6)),
+    lambda: nd.contrib.box_iou(nd.ones((2, 4)), nd.zeros((2, 0))),
 ])
 def test_refused(call):
     with pytest.raises(mx.MXNetError):

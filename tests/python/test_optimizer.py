@@ -362,6 +362,34 @@ def test_states_with_masters_continue(name):
     assert [s.dtype == np.float32 for s in other.states[0] if isinstance(s, nd.NDArray)]
 
 
+def test_lars_corrects_the_momentum_when_the_rate_changes():
+    made = optimizer.create("lars", learning_rate=1.0, momentum=0.5, eta=0.1)
+    g, w, step, last = np.array([1.0, 0.5]), np.array([3.0, 4.0]), 0, None
+    weight = nd.array(w)
+    state = made.create_state(0, weight)
+    for rate in (1.0, 0.25, 0.5):
+        made.set_learning_rate(rate)
+        made.update(0, weight, nd.array(g), state)
+        momentum = 0.5 * rate / last if last else 0.5
+        step = momentum * step - rate * 0.1 * np.linalg.norm(w) / np.linalg.norm(g) * g
+        w, last = w + step, rate
+        np.testing.assert_allclose(weight.asnumpy(), w, rtol=1e-5)
+
+
+def test_rates_of_layers_without_a_norm():
+    rates = nd.multi_lars(nd.array([2.0, 2.0, 2.0]), nd.array([0.0, 4.0, 4.0]), nd.array([9.0, 0.0, 9.0]), nd.array([0.1, 0.1, 0.1]),
+                          eta=0.5, eps=0.0)
+    np.testing.assert_allclose(rates.asnumpy(), [2, 2, 2 * 0.5 * 2 / (3 + 0.1 * 2)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("limit", [None, 0.0, -1.0, 2.0])
+def test_limits_of_weights(limit):
+    weight = nd.array([3.0, -4.0, 0.5])
+    made = optimizer.RMSProp(learning_rate=0.1, clip_weights=limit)
+    made.update(0, weight, nd.zeros(3), made.create_state(0, weight))
+    np.testing.assert_allclose(weight.asnumpy(), [2, -2, 0.5] if limit == 2 else [3, -4, 0.5], rtol=1e-6)
+
+
 def test_lars_applies_to_all_parameters_of_a_trainer():
     p = mx.gluon.Parameter("x_bias", shape=(2,), init="ones")
     p.initialize()

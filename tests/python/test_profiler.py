@@ -247,3 +247,12 @@ def test_custom_operators_are_a_group_of_their_own(trace, symbolic):
             "_backward_profiled_sine::cos"} <= set(custom)
     assert custom["profiled_sine::sin"]["Count"] == 1
     assert "exp" in times["operator"] and not {"sin", "cos"} & set(times["operator"])
+
+
+def test_custom_operators_are_left_out_with_all_operators(trace):
+    profiler.set_config(profile_imperative=False, profile_symbolic=False)
+    nd.Custom(nd.ones((2,)), op_type="profiled_sine").wait_to_read()
+    with profiler.Domain("own").new_task("kept"):
+        pass
+    profiler.set_state("stop")
+    assert set(json.loads(profiler.dumps(format="json"))["Time"]) == {"own"}

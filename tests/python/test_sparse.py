@@ -121,6 +121,8 @@ def test_csr_rows():
     same(nd.take(x, nd.array([5, 0, 0, 2])), dense[[5, 0, 0, 2]], "csr")
     same(nd.concat(x, x[1:3], dim=0), np.concatenate([dense, dense[1:3]]), "csr")
     assert [row.shape for row in x] == [(1, 5)] * 6
+    for rows, columns in (((0, 6), (1, 4)), ((2, 5), (0, 2)), ((1, 3), (3, 5)), ((0, 2), (2, 2))):
+        same(nd.slice(x, begin=(rows[0], columns[0]), end=(rows[1], columns[1])), dense[slice(*rows), slice(*columns)], "csr")
     for key, error in ((6, IndexError), (-7, IndexError), ((0, 1), ValueError), (slice(0, 4, 2), ValueError),
                        ("a", ValueError)):
         with pytest.raises(error):
@@ -145,6 +147,8 @@ def test_csr_rows():
     lambda: sparse.csr_matrix(([1., 2], [0, 1], [0, 5, 2]), shape=(2, 2)),
     lambda: sparse.csr_matrix(([1., 2], [0, 1], [0, 2]), shape=(3, 2)),
     lambda: sparse.csr_matrix(([1.], ([0], [7])), shape=(2, 2)),
+    lambda: sparse.csr_matrix(([1.], ([7], [0])), shape=(2, 2)),
+    lambda: sparse.csr_matrix(([1.], ([-1], [1])), shape=(2, 2)),
     lambda: sparse.csr_matrix(([1.], ([0, 1], [0])), shape=(2, 2)),
     lambda: sparse.csr_matrix((1, 2, 3, 4)), lambda: sparse.row_sparse_array(([1], [2], [3])),
     lambda: sparse.zeros("csr", (2,)), lambda: sparse.zeros("coo", (2, 2)), lambda: nd.ones((2,)).tostype("csr"),

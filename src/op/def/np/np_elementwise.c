@@ -244,7 +244,7 @@ static mx_code arctan2(const mx_expand *call)
     mx_shape_t a = mx_array_shape(p[0]), b = mx_array_shape(p[1]), shape;
     if (a.ndim >= 0 && b.ndim >= 0 && mx_shape_broadcast(&a, &b, &shape)) /* where does not broadcast */
         p[0] = mx_g_broadcast_to(p[0], &shape), p[1] = mx_g_broadcast_to(p[1], &shape);
-    return mx_expand_give(call, p[0] && p[1] ? angle(p[0], p[1]) : NULL);
+    return mx_expand_give(call, angle(p[0], p[1]));
 }
 
 /* ---- of three ---------------------------------------------------------------------------------------------------- */
