@@ -161,10 +161,10 @@ test-gpu-sanitize: ## the operator samples under compute-sanitizer: memcheck, th
 bench-gpu: ## on a machine with a GPU: our networks beside PyTorch's and JAX's, where they are installed; fills the tables of docs/gpu.md
 	@CMAKE_FLAGS="$(CMAKE_FLAGS)" sh tools/test_gpu.sh $(BUILD)/gpu bench
 
-bench: python ## measure, beside the machine's limits and NumPy; PEERS="mxnet torch jax onnxruntime openvino": beside them
+bench: python ## measure, beside the machine's limits and NumPy; PEERS="mxnet torch jax onnxruntime openvino": beside them; AVX2=1: without AVX-512
 	@sh tools/setup.sh build bench
 	$(call COMPILE,$(BUILD))
-	PEERS="$(PEERS)" sh tools/bench.sh $(BUILD)
+	PEERS="$(PEERS)" AVX2="$(AVX2)" sh tools/bench.sh $(BUILD)
 
 check: setup-check layers families facts format-check build clang-build ## layers, families, facts, format, every level with gcc and clang
 

@@ -6,6 +6,7 @@
 #
 # First the C programs, then the Python package compared with NumPy and with the given peers.  Each peer has its own
 # environment, build/peers/NAME, created at the first run; one that cannot be installed is reported and skipped.
+# AVX2=1: the Python part alone, in which nobody finds AVX-512.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -14,7 +15,7 @@ tools=$(dirname "$0")
 side=$tools/../bench/side
 
 for program in "$build"/bench/bench_*; do
-    [ -x "$program" ] && [ -f "$program" ] || continue
+    [ -z "${AVX2:-}" ] && [ -x "$program" ] && [ -f "$program" ] || continue
     printf '\n== %s\n' "$(basename "$program")"
     "$program"
 done
@@ -49,8 +50,14 @@ for peer in ${PEERS:-}; do
         echo "bench: $peer cannot be installed here; it is skipped"
     fi
 done
-printf '\n== overhead of Python\n'
-"$ours" "$side/overhead.py" --path "$build/python" --lenet "$build/bench/bench_lenet"
+out=$build/bench/side
+if [ -n "${AVX2:-}" ]; then
+    out=$out-avx2
+    set -- "$@" --avx2
+else
+    printf '\n== overhead of Python\n'
+    "$ours" "$side/overhead.py" --path "$build/python" --lenet "$build/bench/bench_lenet"
+fi
 printf '\n== side by side\n'
 "$ours" "$side/run.py" --peer "gluon=$ours" --path "gluon=$build/python" --peer "numpy=$ours" "$@" \
-    --out "$build/bench/side"
+    --out "$out"

@@ -76,7 +76,7 @@ def draw(facts, results):
     versions = ", ".join(f"{NAMES[name]} {version.split('-')[0]}" for name, version in facts["versions"].items())
     head = [text(GAP, 32, "Gluon and its peers: time and memory, shorter is better", size=20, weight="bold",
                  colour="#222"),
-            text(GAP, 54, f"{facts['cpu']}, {facts['cores']} cores; medians, best mode and number of threads of each; "
+            text(GAP, 54, f"{facts['cpu']}, {facts['cores']} cores{', without AVX-512' if facts.get('instructions') == 'AVX2' else ''}; medians, best mode and number of threads of each; "
                  f"in brackets: how many times ours", colour="#666")]
     foot = [text(GAP, bottom + 6, versions, size=11, colour="#666")]
     height = bottom + 22
