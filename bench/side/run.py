@@ -48,18 +48,21 @@ class Peer:
         self.lanes, self.version = json.loads(line)["lanes"], json.loads(line)["version"]
 
     def ask(self, **question):
-        self.process.stdin.write(json.dumps(question) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
+        try:
+            self.process.stdin.write(json.dumps(question) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
         if not line:
             return {"absent": f"the process ended with code {self.process.wait()}"}
         return json.loads(line)
 
     def close(self):
-        self.process.stdin.close()
         try:
+            self.process.stdin.close()
             self.process.wait(10)
-        except subprocess.TimeoutExpired:
+        except (BrokenPipeError, subprocess.TimeoutExpired):
             self.process.kill()
 
 
