@@ -1,4 +1,4 @@
-/* BatchNorm in training mode, in parts: or with a limit: used by plans (pass/norm_parts.c).
+/* BatchNorm in training mode, in parts or with a limit, as plans use it (pass/norm_parts.c, pass/norm_limited.c).
  *
  *     mean, inverse = _norm_statistics(x)              the running statistics move towards those of the batch
  *     y = _norm_apply(x, mean, inverse, addend)        (x - mean) inverse gamma + beta (+ addend), optionally relu
