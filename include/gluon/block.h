@@ -99,6 +99,8 @@ struct mx_hybridize_options {
     bool static_shape;    /* accepted: plans have fixed shapes in any case */
     int64_t inline_limit; /* accepted, as are the two below: a plan is one call whatever its size */
     int64_t forward_bulk_size, backward_bulk_size;
+    bool
+        recompute; /* training takes less memory and more time: backward computes most values again; the results are the same */
 };
 MX_API mx_code mx_hybridize_with(mx_block *block, const struct mx_hybridize_options *options);
 typedef mx_code (*mx_hook_fn)(mx_block *block, mx_arrays in, mx_arrays out, void *user);

@@ -312,18 +312,18 @@ static void forget(block_object *self)
     self->seen = (seen_inputs){0};
 }
 
-/* _set_active(active, static_alloc, clear=True): of this block alone; clear, or a change of static_alloc, drops the
- * plans. */
+/* _set_active(active, static_alloc, clear=True, recompute=False): of this block alone; clear, or a change of the other flags,
+ * drops the plans. */
 PyObject *block_set_active(PyObject *object, PyObject *args)
 {
-    int active, fixed, clear = 1;
+    int active, fixed, clear = 1, recompute = 0;
     mx_block *block = block_of(object);
-    if (!block || !PyArg_ParseTuple(args, "pp|p:hybridize", &active, &fixed, &clear))
+    if (!block || !PyArg_ParseTuple(args, "pp|pp:hybridize", &active, &fixed, &clear, &recompute))
         return NULL;
     block->hybridized = active && block->hybrid;
-    if (clear || block->static_alloc != (bool)fixed)
+    if (clear || block->static_alloc != (bool)fixed || block->recompute != (bool)recompute)
         forget((block_object *)object);
-    block->static_alloc = fixed;
+    block->static_alloc = fixed, block->recompute = recompute;
     Py_RETURN_NONE;
 }
 

@@ -114,16 +114,16 @@ PyObject *block_get_state(PyObject *object, PyObject *unused)
     if (!block)
         return NULL;
     PyObject *entry = block->cls ? Py_BuildValue("is", (int)block->cls->kind, block->cls->name) : core_new_ref(Py_None);
-    return Py_BuildValue("{sNsKsNsNsNsNsssssNsNsNsNsNsNsNsNsNs(NNN)s(NN)}", "entry", entry, "whole",
+    return Py_BuildValue("{sNsKsNsNsNsNsssssNsNsNsNsNsNsNsNsNsNs(NNN)s(NN)}", "entry", entry, "whole",
                          (unsigned long long)block->whole, "options", options_to(block), "symbol", symbol_to(block),
                          "base", or_none(self->base), "library", PyBool_FromLong(self->library), "class_name",
                          block->class_name, "prefix", block->prefix, "plain_scope", PyBool_FromLong(block->plain_scope),
                          "counters", counters_to(&block->counters), "params", params_wrap(block->params), "hybrid",
                          PyBool_FromLong(block->hybrid), "sequential", PyBool_FromLong(block->sequential), "active",
                          PyBool_FromLong(block->hybridized), "static_alloc", PyBool_FromLong(block->static_alloc),
-                         "cell", cell_to(block->cell), "seen", seen_to(&self->seen), "forms", or_none(self->in_form),
-                         or_none(self->out_form[0]), or_none(self->out_form[1]), "hooks", list_or_none(self->before),
-                         list_or_none(self->after));
+                         "recompute", PyBool_FromLong(block->recompute), "cell", cell_to(block->cell), "seen",
+                         seen_to(&self->seen), "forms", or_none(self->in_form), or_none(self->out_form[0]),
+                         or_none(self->out_form[1]), "hooks", list_or_none(self->before), list_or_none(self->after));
 }
 
 /* ---- building ------------------------------------------------------------------------------------------------------ */
@@ -326,6 +326,7 @@ PyObject *block_set_state(PyObject *object, PyObject *state)
     block_attach(self, mx_retain(block));
     block->plain_scope = flag_of(state, "plain_scope");
     block->hybridized = flag_of(state, "active"), block->static_alloc = flag_of(state, "static_alloc");
+    block->recompute = flag_of(state, "recompute");
     block_start_overrides(self, base, flag_of(state, "library"));
     PyObject *whole = item_of(state, "whole");
     block->whole = whole ? PyLong_AsUnsignedLongLongMask(whole) : 0;

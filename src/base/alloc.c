@@ -448,6 +448,11 @@ mx_alloc_stats mx_alloc_get_stats(void)
 }
 
 void mx_alloc_set_limit(size_t bytes) { atomic_store(&limit, bytes && bytes < machine ? bytes : machine); }
+int64_t mx_alloc_left(void)
+{
+    const int64_t left = (int64_t)atomic_load(&total) - atomic_load(&large_bytes);
+    return left > 0 ? left : 0;
+}
 void mx_alloc_set_total(size_t bytes) { atomic_store(&total, bytes && bytes < machine ? bytes : machine); }
 void mx_alloc_fail_at(int64_t n) { atomic_store(&fail_countdown, n); }
 

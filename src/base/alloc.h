@@ -41,6 +41,7 @@ void mx_alloc_set_limit(size_t bytes);
 
 /* Large blocks (over 32 KiB) together are limited to this many bytes; 0: to the memory of the machine. */
 void mx_alloc_set_total(size_t bytes);
+int64_t mx_alloc_left(void); /* what is left of that */
 
 /* Test hook: the n-th allocation from now on fails (1 = the next); 0 disables it. Affects the whole process. */
 void mx_alloc_fail_at(int64_t n);

@@ -22,6 +22,7 @@
     X(comm_check, "GLUON_COMM_CHECK",          int,  0,   "1: processes compare what they are about to exchange; differences are errors that name both sides") \
     X(comm_silence,"GLUON_COMM_SILENCE",       int,  8,   "seconds after which a process that is not heard of, not even its sign of life, counts as lost; 0: never") \
     X(kernel_cache,"GLUON_KERNEL_CACHE",       text, "",  "folder for GPU kernels compiled at run time; empty: gluon in $XDG_CACHE_HOME or ~/.cache; -: none") \
+    X(recompute,  "MXNET_BACKWARD_DO_MIRROR",  int,  0,   "1: training plans compute values again in backward rather than save them, as hybridize(recompute=True)") \
     X(plan_dump,  "MXNET_PLAN_DUMP",           text, "",  "folder to which every plan is written after every pass, as text and DOT") \
     X(limit_depth,"GLUON_LIMIT_DEPTH",         int,  200, "levels of arrays and objects in JSON files, 1000 at most (see gluon/limits.h)") \
     X(limit_nodes,"GLUON_LIMIT_NODES",         int,  1000000, "nodes of a graph in a symbol or ONNX file") \

@@ -172,6 +172,16 @@ typedef enum mx_look {
     MX_LOOKS
 } mx_look;
 
+/* How the first output of an operator with effects is computed again by one without: the same bits, but no new random
+ * numbers and no second update of running statistics. */
+typedef struct mx_again {
+    const char *op;
+    const char *attrs; /* of `op`; NULL: those of the step, whose schema it shares */
+    char room[96];     /* for attrs */
+    int n_in;
+    int8_t from[6]; /* its inputs: input i of the step, or its output -1 - i */
+} mx_again;
+
 struct mx_op {
     const char *name;      /* canonical, as in files: "Convolution" */
     const char *aliases;   /* "a b c" or NULL */
@@ -226,6 +236,7 @@ struct mx_op {
     bool (*draws)(const void *attrs);            /* of random operators: these attributes let them draw; NULL: all do */
     uint32_t
         by_entry; /* bit i: entry n of the output, on axis 0, depends on entry n of input i and on no other; 0: not so */
+    void (*again)(const void *attrs, mx_again *again); /* of operators with effects; NULL: the output must be saved */
 };
 
 int mx_op_count_out(const mx_op *op, const void *attrs);

@@ -30,6 +30,7 @@ mx_code mx_pass_norm_parts(mx_program *program);    /* training: normalisation, 
 mx_code mx_pass_norm_limited(mx_program *program);  /* training: normalisation, and relu or clip: one step */
 mx_code mx_pass_addition(mx_program *program);      /* an addition, and the step that computes an operand: one step */
 mx_code mx_pass_gelu(mx_program *program);          /* gelu again in the step that computes its gradient */
+mx_code mx_pass_segments(mx_program *program);      /* training with less memory: segments are computed again */
 mx_code mx_pass_recompute(mx_program *program);     /* large results of normalisations are recomputed, not saved */
 mx_code mx_pass_activation_gradient(mx_program *program); /* relu's gradient into the step beside it */
 mx_code mx_pass_pointwise(mx_program *program);           /* chains of pointwise steps: one loop over tiles */

@@ -39,6 +39,7 @@ static const struct {
     {"norm_limited", mx_pass_norm_limited, MX_CAN_LIMIT_NORM},
     {"addition", mx_pass_addition, MX_CAN_ROUND_ANEW},
     {"gelu", mx_pass_gelu, MX_CAN_RECOMPUTE | MX_CAN_JOIN_BIAS},
+    {"segments", mx_pass_segments, 0},
     {"recompute", mx_pass_recompute, MX_CAN_RECOMPUTE},
     {"activation_gradient", mx_pass_activation_gradient, MX_CAN_JOIN_RELU_GRADIENT},
     {"pointwise", mx_pass_pointwise, 0},

@@ -266,7 +266,8 @@ mx_code mx_program_build(mx_program *program, const struct mx_program_source *so
     *program = (mx_program){.context = source->context,
                             .forward_results = source->n_results,
                             .n_inputs = source->n_forward_inputs,
-                            .training = source->training};
+                            .training = source->training,
+                            .recompute = source->recompute};
     program->device = mx_device_of(source->context, "plan");
     if (!program->device)
         return mx_error_code();

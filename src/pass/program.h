@@ -69,6 +69,7 @@ typedef struct mx_program {
     int64_t forward_results; /* results of the forward part */
     int64_t n_inputs;        /* inputs of the forward part; those after them are gradients of its results */
     bool training;           /* the forward part runs in training mode, whether or not a second part follows */
+    bool recompute;          /* memory matters more than time (segments.c) */
     mx_context context;
     const mx_device *device; /* of the context: passes query its capabilities */
     mx_chunk *memory;        /* lists, attributes and names: freed with the program */
@@ -88,6 +89,7 @@ struct mx_program_source {
     int64_t n_parameters;
     mx_gnode *const *parameters; /* variables with an owner: external parameter i is number i of these */
     bool training;               /* of the forward part; steps of the second part always train */
+    bool recompute;              /* values are computed again rather than saved (segments.c) */
     uint64_t last_forward;       /* nodes with a greater sequence number belong to the second part */
     mx_context context;
     bool *unplanned; /* set if a shape depends on values, not only on the shapes of the inputs */

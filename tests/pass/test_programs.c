@@ -72,11 +72,14 @@ static const struct variant {
     const char *name;
     uint32_t can;
     int (*channel_block)(void);
-} variants[] = {{"plain", MX_CAN_LIMIT_NORM, NULL},
-                {"blocked", MX_CAN_LIMIT_NORM, block_of_8},
-                {"able", 0xffffffff & ~MX_CAN_RECOMPUTE, NULL},
-                {"thrifty", 0xffffffff, NULL}};
-enum { VARIANTS = sizeof variants / sizeof *variants };
+    bool recompute; /* as hybridize was asked */
+} variants[] = {{"plain", MX_CAN_LIMIT_NORM, NULL, false},
+                {"blocked", MX_CAN_LIMIT_NORM, block_of_8, false},
+                {"able", 0xffffffff & ~MX_CAN_RECOMPUTE, NULL, false},
+                {"thrifty", 0xffffffff, NULL, false},
+                {"short", MX_CAN_LIMIT_NORM, NULL, true},
+                {"ably short", 0xffffffff & ~MX_CAN_RECOMPUTE, NULL, true}};
+enum { THRIFTY = 3, SHORT = 4, VARIANTS = sizeof variants / sizeof *variants };
 
 /* ---- networks ------------------------------------------------------------------------------------------------------- */
 
@@ -264,6 +267,7 @@ static mx_compiled *compile(const struct network *network, const struct variant 
     const struct mx_compile_request request = {.block = net, .key = &key, .whole = mode == STEP,
                                                .loss = mode == STEP ? mx_softmax_cross_entropy_loss() : NULL};
     device.can = variant->can, device.channel_block = variant->channel_block;
+    net->recompute = variant->recompute;
     mx_alloc_fail_at(fails);
     mx_compiled *made = mx_compile(&request);
     mx_alloc_fail_at(0);
@@ -304,7 +308,7 @@ static void each_program(void (*use)(const char *line))
         mx_block *net = make_network(&networks[i]);
         for (int v = 0; v < VARIANTS; v++)
             for (enum mode mode = PREDICT; mode < MODES; mode++) {
-                if ((variants[v].channel_block && mode != PREDICT) ||
+                if ((variants[v].channel_block && mode != PREDICT) || (variants[v].recompute && mode == PREDICT) ||
                     (variants[v].can & MX_CAN_RECOMPUTE && (mode == PREDICT || networks[i].batch == BATCH)))
                     continue; /* only predictions use blocks, only large training programs recompute */
                 compile_line(&networks[i], &variants[v], mode, net, line);
@@ -356,30 +360,35 @@ static void test_leaks(void **state)
     assert_int_equal(mx_alloc_get_stats().live_blocks, before);
 }
 
+static void fail_each_allocation(const struct network *network, const struct variant *variant)
+{
+    MX_SCOPE;
+    mx_block *net = make_network(network);
+    mx_release(compile(network, variant, STEP, net, 0));
+    const int64_t before = mx_alloc_get_stats().live_blocks;
+    mx_compiled *made = NULL;
+    int64_t n = 0;
+    while (!made) {
+        made = compile(network, variant, STEP, net, ++n);
+        if (!made)
+            check_error(MX_ERR_MEMORY, "");
+        if (!made && mx_alloc_get_stats().live_blocks != before)
+            fail_msg("%s, allocation %lld: %lld blocks leaked", network->name, (long long)n,
+                     (long long)(mx_alloc_get_stats().live_blocks - before));
+    }
+    mx_release(made);
+    assert_true(n > 100);
+}
+
 /* Memory that runs out in any pass is an error, and leaves nothing behind. */
 static void test_failing_allocations(void **state)
 {
     (void)state;
-    for (int i = 0; i < NETWORKS; i++) {
-        MX_SCOPE;
-        if (networks[i].side > 20)
-            continue; /* large networks have the same steps */
-        mx_block *net = make_network(&networks[i]);
-        mx_release(compile(&networks[i], &variants[VARIANTS - 1], STEP, net, 0));
-        const int64_t before = mx_alloc_get_stats().live_blocks;
-        mx_compiled *made = NULL;
-        int64_t n = 0;
-        while (!made) {
-            made = compile(&networks[i], &variants[VARIANTS - 1], STEP, net, ++n);
-            if (!made)
-                check_error(MX_ERR_MEMORY, "");
-            if (!made && mx_alloc_get_stats().live_blocks != before)
-                fail_msg("%s, allocation %lld: %lld blocks leaked", networks[i].name, (long long)n,
-                         (long long)(mx_alloc_get_stats().live_blocks - before));
+    for (int i = 0; i < NETWORKS; i++)
+        if (networks[i].side <= 20) { /* large networks have the same steps */
+            fail_each_allocation(&networks[i], &variants[THRIFTY]);
+            fail_each_allocation(&networks[i], &variants[SHORT]);
         }
-        mx_release(made);
-        assert_true(n > 100);
-    }
 }
 
 int main(int argc, char **argv)

@@ -307,19 +307,23 @@ class HybridBlock(Block):
         super().register_child(block, name)
 
     def hybridize(self, active=True, backend=None, clear=True, static_alloc=False, static_shape=False, inline_limit=2,
-                  forward_bulk_size=None, backward_bulk_size=None, **kwargs):
+                  forward_bulk_size=None, backward_bulk_size=None, recompute=False, **kwargs):
         """Runs the block as a compiled plan from now on, one per shape of inputs and mode.
 
+        recompute=True: training takes less memory and more time, as backward computes most values again instead of
+        keeping them from forward; the results are the same.  For a whole network, or a TrainStep of it: blocks inside
+        that are called one by one save little.
         clear=False: existing plans stay.  The other flags are accepted and ignored: plans have fixed shapes, reuse their
         memory (that of results once nobody holds them) and are one call of any size, and there is one backend.
         static_shape needs static_alloc.
         """
         if static_shape and not static_alloc:
             raise ValueError(f"{self.name}: hybridize(static_shape=True) needs static_alloc=True")
-        self._set_active(active, static_alloc, clear)
+        self._set_active(active, static_alloc, clear, recompute)
+        more = {"recompute": True} if recompute else {}  # blocks of libraries may not take it
         super().hybridize(active, clear=clear, static_alloc=static_alloc, static_shape=static_shape,
                           inline_limit=inline_limit, forward_bulk_size=forward_bulk_size,
-                          backward_bulk_size=backward_bulk_size)
+                          backward_bulk_size=backward_bulk_size, **more)
 
     def cast(self, dtype):
         """Changes the element type of all parameters."""

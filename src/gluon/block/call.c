@@ -305,7 +305,7 @@ mx_code mx_hybridize_with(mx_block *block, const struct mx_hybridize_options *op
     if (!options)
         return mx_fail(MX_ERR_ARGUMENT, "mx_hybridize_with: options is NULL");
     block->hybridized = block->hybrid && options->active;
-    block->static_alloc = options->static_alloc;
+    block->static_alloc = options->static_alloc, block->recompute = options->recompute;
     mx_hybrid_forget(block);
     for (int64_t i = 0; i < block->children.length; i++)
         if (mx_hybridize_with(block->children.entries[i].pointer, options))

@@ -226,7 +226,8 @@ static mx_code fill_cell(const mx_cell *from, mx_cell *to)
 static mx_code fill(copying *c, mx_block *from, mx_block *to)
 {
     to->plain_scope = from->plain_scope, to->hybrid = from->hybrid, to->sequential = from->sequential;
-    to->hybridized = from->hybridized, to->static_alloc = from->static_alloc, to->whole = from->whole;
+    to->hybridized = from->hybridized, to->static_alloc = from->static_alloc, to->recompute = from->recompute;
+    to->whole = from->whole;
     for (int64_t i = 0; i < from->counters.length; i++)
         if (!mx_dict_set_number(&to->counters, from->counters.entries[i].key, from->counters.entries[i].number))
             return mx_error_code();

@@ -103,6 +103,7 @@ struct mx_block {
     MX_VEC(mx_parameter *) own; /* own parameters by number, for layers: mx_own(self, 0); retained */
     bool hybrid, hybridized, sequential;
     bool static_alloc;       /* as hybridize was asked; plans work alike either way */
+    bool recompute;          /* as hybridize was asked: plans that train save memory (pass/segments.c) */
     uint64_t changed;        /* stamp of the last change of children or hooks (gluon/compile/hybrid.h) */
     struct mx_hybrid *plans; /* compiled forwards (gluon/compile/hybrid.h); owned; NULL: none yet */
     const mx_class *cls;     /* NULL: a user's block */

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/flags.h"
 #include "exec/list.h"
 #include "gluon/compile/hybrid.h"
 #include "gluon/rnn/cell.h"
@@ -338,6 +339,7 @@ static mx_code make_plan(work *w)
                                        .n_parameters = w->parameters.length,
                                        .parameters = w->parameters.items,
                                        .training = key->training,
+                                       .recompute = w->request->block->recompute || mx_flags_get()->recompute,
                                        .last_forward = w->last_forward,
                                        .context = key->context,
                                        .unplanned = w->request->unplanned};

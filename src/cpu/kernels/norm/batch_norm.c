@@ -137,6 +137,29 @@ static mx_code run_limited(const mx_kernel_call *call)
     return normalise(call, &job, attrs->axis);
 }
 
+/* inputs: data, gamma, beta, mean, inverse deviation; with an addend another kernel runs */
+static mx_code run_apply(const mx_kernel_call *call)
+{
+    const mx_norm_apply_attrs *attrs = call->attrs;
+    const mx_dtype compute = mx_compute_type(call);
+    if ((call->n_in > 5 && !mx_is_none(call->in[5])) || !mx_inputs_are(call, compute, 0))
+        return MX_DECLINED;
+    norm_job job = {.data = mx_data(call->in[0]), .gamma = mx_data(call->in[1]), .beta = mx_data(call->in[2]),
+                    .mean = mx_data(call->in[3]), .inverse = mx_data(call->in[4]), .out = mx_data(call->out[0]),
+                    .fix_gamma = attrs->fix_gamma};
+    if (attrs->relu)
+        set_limit(&job, attrs->high);
+    split(&job, call->in[0], attrs->axis);
+    const size_t bytes = (size_t)(job.channels * mx_dtype_size(compute));
+    if (!job.channels)
+        return MX_OK;
+    if (!(job.scale = mx_scratch_take(bytes)))
+        return MX_ERR_MEMORY;
+    (compute == MX_FLOAT32 ? apply_f : apply_d)(&job);
+    mx_scratch_give(job.scale, bytes);
+    return MX_OK;
+}
+
 static mx_code run_sync_batch_norm(const mx_kernel_call *call)
 {
     const mx_sync_batch_norm_attrs *attrs = call->attrs;
@@ -189,5 +212,6 @@ MX_CPU_KERNELS(batch_norm) = {{"BatchNorm", run_batch_norm, NULL, MX_KERNEL_WIDE
                               {"_contrib_SyncBatchNorm", run_sync_batch_norm, NULL, MX_KERNEL_WIDEN},
                               {"_backward_BatchNorm", run_backward, NULL, MX_KERNEL_WIDEN},
                               {"_norm_limited", run_limited, NULL, MX_KERNEL_WIDEN},
+                              {"_norm_apply", run_apply, NULL, MX_KERNEL_WIDEN},
                               {"_backward_norm_apply", run_limited_backward, NULL},
                               {NULL, NULL, NULL}};

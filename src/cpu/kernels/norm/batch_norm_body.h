@@ -279,6 +279,16 @@ static void NAME(rows_backward)(void *arg, int64_t begin, int64_t end)
     }
 }
 
+/* With statistics that are known: the bits of the other forms. */
+static void NAME(apply)(norm_job *job)
+{
+    const T *gamma = job->gamma, *inverse = job->inverse;
+    T *scale = job->scale;
+    for (int64_t c = 0; c < job->channels; c++)
+        scale[c] = inverse[c] * (job->fix_gamma ? 1 : gamma[c]);
+    mx_parallel(job->outer, 1 + MX_GRAIN / (job->channels * job->inner + 1), NAME(rows), job);
+}
+
 static void NAME(linear)(norm_job *job)
 {
     const T *gamma = job->gamma, *inverse = job->inverse, *shift = job->data;

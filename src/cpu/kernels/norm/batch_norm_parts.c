@@ -1,5 +1,5 @@
-/* The parts of BatchNorm on the CPU: simple loops in double.  Plans for the CPU do not use them
- * (cpu/kernels/norm/batch_norm.c is faster there); other devices are compared with them.
+/* The parts of BatchNorm on the CPU: simple loops in double, with which other devices are compared.  Plans for the CPU use
+ * the kernels of cpu/kernels/norm/batch_norm.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>

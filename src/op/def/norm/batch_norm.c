@@ -219,6 +219,31 @@ static mx_code gradient(mx_grad *grad)
     return MX_OK;
 }
 
+/* ---- again -------------------------------------------------------------------------------------------------- */
+
+/* The outputs hold the statistics that were used. */
+static void again_from(mx_again *again, const settings *s, bool relu)
+{
+    *again = (mx_again){.op = "_norm_apply", .attrs = again->room, .n_in = 5, .from = {0, 1, 2, -2, -3}};
+    snprintf(again->room, sizeof again->room, "axis=%lld, fix_gamma=%d, relu=%d", (long long)s->axis, s->fix_gamma,
+             relu);
+}
+
+static void again_batch_norm(const void *attrs, mx_again *again)
+{
+    const mx_batch_norm_attrs *a = attrs;
+    again_from(again, &(settings){.axis = a->axis, .fix_gamma = a->fix_gamma}, false);
+}
+static void again_with_relu(const void *attrs, mx_again *again)
+{
+    const mx_batch_norm_attrs *a = attrs;
+    again_from(again, &(settings){.axis = a->axis, .fix_gamma = a->fix_gamma}, true);
+}
+static void again_sync(const void *attrs, mx_again *again)
+{
+    again_from(again, &(settings){.axis = 1, .fix_gamma = ((const mx_sync_batch_norm_attrs *)attrs)->fix_gamma}, false);
+}
+
 /* ---- references ------------------------------------------------------------------------------------------- */
 
 static double channel_mean(const double *x, mx_split s, int64_t c, double shift, int power)
@@ -339,7 +364,7 @@ mx_op mx_family_batch_norm[] = {
      .c_name = "op_batch_norm", .inputs = "data gamma beta moving_mean moving_var",
      .outputs = "output mean var", .doc = "normalises each channel over the batch: y = gamma (x - mean) / sqrt(variance + eps) + beta", .schema = &batch_norm_schema, .flags = MX_OP_TRAINING,
      .n_out = 3, .n_visible = 1, .count_visible = visible, .infer_shape = infer_shape, .infer_type = infer_type, .gradient = gradient,
-     .grad_in = 3, .grad_out = 6, .mutates = 3 << 3, .no_grad_inputs = 3 << 3, .reference = ref_batch_norm,
+     .grad_in = 3, .grad_out = 6, .mutates = 3 << 3, .no_grad_inputs = 3 << 3, .again = again_batch_norm, .reference = ref_batch_norm,
      .samples = (const mx_sample[]){{FIVE, "fix_gamma=False", 0.2, 2, "train floatonly"}, {FIVE, "", 0.2, 2, "train floatonly"},
                                     {FIVE, "fix_gamma=False", 0.2, 2, "floatonly"},
                                     {"4,37;37;37;37;37", "fix_gamma=False, momentum=0.5", 0.2, 2, "train floatonly"},
@@ -356,7 +381,7 @@ mx_op mx_family_batch_norm[] = {
      .outputs = "output mean var", .doc = "BatchNorm of a layer that devices share", .schema = &sync_batch_norm_schema,
      .flags = MX_OP_TRAINING, .n_out = 3, .n_visible = 1, .count_visible = visible_sync, .infer_shape = infer_shape,
      .infer_type = infer_type, .gradient = gradient, .grad_in = 3, .grad_out = 6, .mutates = 3 << 3, .no_grad_inputs = 3 << 3,
-     .reference = ref_sync,
+     .again = again_sync, .reference = ref_sync,
      .samples = (const mx_sample[]){{FIVE, "fix_gamma=False, key=a", 0.2, 2, "train floatonly"}, {FIVE, "key=a", 0.2, 2, "floatonly"}, {0}}},
     {.name = "_contrib_BatchNormWithReLU", MX_EMIT(emit_batch_norm_relu, .reads = 5), STARTS, .look = MX_LOOK_NORM,
      .precision = MX_PRECISION_DATA,
@@ -364,7 +389,7 @@ mx_op mx_family_batch_norm[] = {
      .inputs = "data gamma beta moving_mean moving_var",
      .outputs = "output mean var workspace", .doc = "BatchNorm, then max(x, 0)", .schema = &batch_norm_schema, .flags = MX_OP_TRAINING,
      .n_out = 4, .n_visible = 1, .count_visible = visible, .infer_shape = infer_with_relu, .infer_type = infer_with_relu_type,
-     .gradient = gradient, .grad_in = 3, .grad_out = 7, .mutates = 3 << 3, .no_grad_inputs = 3 << 3, .reference = ref_with_relu,
+     .gradient = gradient, .grad_in = 3, .grad_out = 7, .mutates = 3 << 3, .no_grad_inputs = 3 << 3, .again = again_with_relu, .reference = ref_with_relu,
      .samples = (const mx_sample[]){{FIVE, "fix_gamma=False", -1.5, 2, "train floatonly nograd"}, {FIVE, "fix_gamma=False", 0.2, 2, "floatonly"}, {0}}},
     {.name = "_backward_BatchNorm", .inputs = "ograd data gamma mean inverse", .outputs = "data_grad gamma_grad beta_grad",
      .doc = "gradient of BatchNorm", .schema = &batch_norm_backward_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .n_out = 3,

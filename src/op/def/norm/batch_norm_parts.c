@@ -10,6 +10,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "op/op.h"
@@ -173,6 +174,16 @@ static int count_gradients(const void *attrs)
     return 3 + a->addend + a->bias;
 }
 
+static void again_limited(const void *attrs, mx_again *again)
+{
+    const mx_norm_limited_attrs *a = attrs;
+    *again = (mx_again){.op = "_norm_apply", .attrs = again->room, .n_in = 5, .from = {0, 1, 2, -2, -3}};
+    const int n =
+        snprintf(again->room, sizeof again->room, "axis=%lld, fix_gamma=%d, relu=1", (long long)a->axis, a->fix_gamma);
+    if (!isnan(a->high))
+        snprintf(again->room + n, sizeof again->room - (size_t)n, ", high=%.17g", a->high);
+}
+
 /* ---- references -------------------------------------------------------------------------------------------------- */
 
 static int64_t place(const mx_split *s, int64_t c, int64_t k)
@@ -295,7 +306,7 @@ mx_op mx_family_batch_norm_parts[] = {
                                     {"5,8;8;8;8;8;5,8", "axis=-1", -2, 2, "floatonly"}, {0}}},
     {.name = "_norm_limited", .inputs = "data gamma beta moving_mean moving_var", .outputs = "output mean inverse",
      .doc = "BatchNorm by the statistics of the batch, then relu or clip", .schema = &norm_limited_schema, .flags = INSIDE, .n_out = 3,
-     .infer_shape = infer_limited, .infer_type = infer_limited_type, .mutates = 3 << 3, .reference = ref_limited,
+     .infer_shape = infer_limited, .infer_type = infer_limited_type, .mutates = 3 << 3, .again = again_limited, .reference = ref_limited,
      .samples = (const mx_sample[]){{PARTS, "", -1.5, 2, "floatonly"}, {PARTS, "high=1.5, fix_gamma=True", -1.5, 2, "floatonly"},
                                     {"70,40;40;40;40;40", "axis=-1, high=0.5", -1.5, 2, "floatonly"},
                                     {"2,2,1100;2;2;2;2", "eps=0.1", -1.5, 2, "floatonly"}, {0}}},

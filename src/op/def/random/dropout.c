@@ -72,6 +72,13 @@ static mx_code gradient(mx_grad *grad)
     return grad->igrad[0] ? MX_OK : mx_error_code();
 }
 
+/* y = x mask / (1 - p), as the gradient is computed from g */
+static void again(const void *attrs, mx_again *again)
+{
+    (void)attrs;
+    *again = (mx_again){.op = "_backward_dropout", .n_in = 2, .from = {0, -2}};
+}
+
 static void reference(const mx_reference_call *call)
 {
     for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++)
@@ -101,7 +108,7 @@ mx_op mx_family_dropout[] = {
      .outputs = "output mask",
      .doc = "sets values to zero at random and scales up the others so that the mean is unchanged", .schema = &dropout_schema,
      .flags = MX_OP_IDENTITY | MX_OP_INPLACE | MX_OP_RANDOM | MX_OP_TRAINING, .n_out = 2, .n_visible = 1, .infer_shape = infer_shape,
-     .infer_type = infer_type, .gradient = gradient, .grad_out = 2, .reference = reference,
+     .infer_type = infer_type, .gradient = gradient, .grad_out = 2, .again = again, .reference = reference,
      .samples = (const mx_sample[]){{"2,3", "p=0.3", 0, 0, "floatonly"}, {"2,3", "p=0.3", 0, 0, "train random floatonly"},
                                     {"2,3", "p=0", 0, 0, "train floatonly"},
                                     {"2,300", "p=0.7, mode=always", 0, 0, "random floatonly"},

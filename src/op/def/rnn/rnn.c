@@ -365,13 +365,15 @@ static mx_code emit_rnn(const mx_emit_call *n)
     return mx_emit_close(n);
 }
 
+static bool draws(const void *attrs) { return ((const mx_rnn_attrs *)attrs)->p > 0; }
+
 mx_op mx_family_rnn[] = {
     {.name = "RNN", MX_EMIT(emit_rnn, .all = true, .scratch = emit_scratch), .shows = "mode",
      .look = MX_LOOK_WEIGHTS, .precision = MX_PRECISION_TARGET, .aliases = "_npx_rnn",
      .c_name = "op_rnn",
      .inputs = "data parameters state state_cell? sequence_length?",
      .outputs = "output state_output statecell_output reserve", .doc = "recurrent layers over a sequence; data (time, batch, features), all weights in one vector, mode chooses tanh, relu, LSTM or GRU", .schema = &rnn_schema,
-     .flags = MX_OP_TRAINING | MX_OP_RANDOM, .n_out = 2, .n_visible = 1, .count_in = count_in, .count_out = count_out,
+     .flags = MX_OP_TRAINING | MX_OP_RANDOM, .draws = draws, .n_out = 2, .n_visible = 1, .count_in = count_in, .count_out = count_out,
      .count_visible = count_visible, .infer_shape = infer_shape, .infer_type = infer_type, .check = check, .gradient = gradient,
      .grad_in = MX_ALL_ARGS, .grad_out = MX_ALL_ARGS, .no_grad_inputs = 1 << 4, .reference = reference,
      .samples = SAMPLES({"3,2,3;14;1,2,2", "mode=rnn_tanh, state_size=2, num_layers=1", -1, 1, "floatonly"},
