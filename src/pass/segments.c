@@ -94,7 +94,7 @@ static void find_weights(cutting *c)
                 continue;
             c->weight[i + 1] += c->reads[v].first >= 0 ? bytes_of(c, v) : 0;
             c->crossing[i + 1] += bytes_of(c, v);
-            c->crossing[c->last[v] + 1] -= c->last[v] + 1 <= forward_of(c) ? bytes_of(c, v) : 0;
+            c->crossing[c->last[v] + 1] -= bytes_of(c, v);
             c->last_read = c->reads[v].last > c->last_read ? c->reads[v].last : c->last_read;
         }
     for (int64_t i = 0; i < forward_of(c); i++) {
