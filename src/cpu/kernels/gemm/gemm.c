@@ -44,6 +44,7 @@
 #define DOT_BYTES (24 * 1024)    /* rows of a tile of dots that stay in the first-level cache */
 #define DEPTH_BYTES 1600         /* of the common dimension at a time: a panel of A stays in the first-level cache */
 #define PACKED_PANELS 80         /* of A that are packed at a time: enough to make packing B worthwhile */
+#define GROUP 24                 /* panels of rows that go over a panel of B: they stay in the second-level cache */
 #define SMALL_BYTES (16 * 1024)  /* packed B that fits on the stack */
 #if defined(__AVX2__)
 #define MASKED_LOADS 1           /* an edge of B can be read in place */

@@ -9,8 +9,9 @@
  *
  * Straight and swapped share one loop nest, outermost first: columns in chunks, so that packed B stays in the
  * second-level cache; the common dimension in blocks, so that a panel of A stays in the first; panels of ROWS
- * rows; tiles.  If A is packed, too, the blocks are outermost and A is packed once for all chunks.  Every unit of
- * the grid is computed by one thread with its own buffer.
+ * rows; tiles.  If A is packed, too, the blocks are outermost and A is packed once for all chunks.  Where B was stored as
+ * panels before the call, panels of columns are outside of those of rows.  Every unit of the grid is computed by one
+ * thread with its own buffer.
  *
  * Invariant: results are bitwise independent of the number of threads.  A tile of few rows adds in another order
  * (gemm_tile.h), so the rows are divided into panels once, and threads get complete panels; columns are split at
@@ -126,37 +127,92 @@ static FN(block) FN(strip)(const FN(plan) *p, const FN(block) *at, int64_t i, in
     return strip;
 }
 
+/* One chunk of columns and one block of the common dimension: what its tiles share. */
+typedef struct FN(part) {
+    const T *a, *b; /* from the block's first element on */
+    T *c;
+    const T *bias;   /* NULL except in the last block */
+    int64_t b_panel; /* elements from one panel of B to the next */
+    FN(tile) tile;   /* all but places and sizes */
+} FN(part);
+
+/* A few panels of rows against prepared panels of B: one of these stays in the first-level cache while all rows go over it,
+ * and the next one is fetched meanwhile, bit by bit, since weights come from memory. */
+static void FN(columns_first)(const FN(plan) *p, const FN(part) *part, const FN(block) *at)
+{
+    FN(tile) t = part->tile;
+    int64_t row[GROUP + 1];
+    for (int64_t i = 0; i <= at->panels; i++)
+        row[i] = p->m * (at->panel + i) / p->panels;
+    const int64_t share = (t.k + at->panels - 1) / at->panels * COLUMNS;
+    t.b = part->b;
+    for (int64_t j = at->column; j < at->column + at->columns; j += COLUMNS, t.b += part->b_panel) {
+        t.columns = min_int(at->column + at->columns - j, COLUMNS);
+        t.bias = part->bias ? part->bias + j : NULL;
+        const int shape = t.columns == COLUMNS ? WIDE : t.columns <= VL ? NARROW : WIDE_MASKED;
+        const T *next = t.b + part->b_panel;
+        for (int64_t i = 0; i < at->panels; i++, next += share) {
+            t.a = part->a + row[i] * t.a_row, t.c = part->c + row[i] * t.c_row + j;
+            t.b_ahead = i == at->panels - 1 ? part->b_panel : 0;
+            for (int64_t k = 0; k < share; k += 64 / T_BYTES)
+                __builtin_prefetch(next + k, 0, 2);
+            FN(fetch_c)(&t, row[i + 1] - row[i]);
+            FN(tiles)[row[i + 1] - row[i] - 1][shape](&t);
+        }
+    }
+}
+
+static void FN(groups)(const FN(plan) *p, const FN(part) *part, const FN(block) *at)
+{
+    const int64_t groups = (at->panels + GROUP - 1) / GROUP;
+    for (int64_t i = 0; i < groups && !mx_stop_wanted(); i++) {
+        const FN(block) group = FN(strip)(p, at, i, groups);
+        FN(columns_first)(p, part, &group);
+    }
+}
+
+/* Panel by panel of rows; for the first chunk A is packed. */
+static void FN(rows_first)(const FN(plan) *p, const FN(part) *part, const FN(block) *at, T *packed, bool first_chunk)
+{
+    for (int64_t i = 0; i < at->panels && (i % 64 < 63 || !mx_stop_wanted());
+         i++, packed += PANEL_ROWS * part->tile.k) {
+        const FN(block) strip = FN(strip)(p, at, i, at->panels);
+        FN(tile) t = part->tile;
+        t.a = part->a + strip.row * p->a_row;
+        if (p->pack_a && first_chunk)
+            FN(pack_a)(packed, &t, strip.rows);
+        if (p->pack_a) {
+            t.a = packed;
+            *(t.a_col == 1 ? &t.a_row : &t.a_col) = t.a_col == 1 ? t.k : PANEL_ROWS;
+        }
+        FN(panel)(p, &t, part->c, part->bias, &strip, part->b, part->b_panel);
+    }
+}
+
 /* One chunk of columns and one block [first, first + depth) of the common dimension; `buffer` gets B and, for the
  * first chunk, A. */
 static void FN(chunk)(const FN(plan) *p, const T *a, const T *b, T *c, const FN(block) *at, int64_t first,
                       int64_t depth, T *buffer, bool first_chunk)
 {
+    const GEMM *g = p->g;
     const bool last = first + depth == p->k;
-    int64_t b_row = p->b_row, b_panel = COLUMNS;
-    if (p->g->panels_b) { /* a part of the columns begins with a panel */
-        b += at->column * p->k + first * COLUMNS;
-        b_panel = p->k * COLUMNS;
+    FN(part) part = {.a = a + first * p->a_col, .b_panel = COLUMNS, .c = c, .bias = last ? g->bias : NULL};
+    part.tile = (FN(tile)){.k = depth, .a_row = p->a_row, .a_col = p->a_col, .b_row = p->b_row, .c_row = g->ldc,
+                           .alpha = g->alpha, .beta = first ? 1 : g->beta, .floor = last && g->relu ? 0 : -INFINITY};
+    if (g->panels_b) { /* a part of the columns begins with a panel */
+        part.b = b + at->column * p->k + first * COLUMNS;
+        part.b_panel = p->k * COLUMNS;
     } else {
-        b += first * p->b_row + at->column * p->b_col;
+        part.b = b + first * p->b_row + at->column * p->b_col;
     }
     if (p->pack_b) {
-        FN(pack_b)(buffer, b, p->b_row, p->b_col, depth, at->columns);
-        b = buffer, b_row = COLUMNS, b_panel = depth * COLUMNS;
+        FN(pack_b)(buffer, part.b, p->b_row, p->b_col, depth, at->columns);
+        part.b = buffer, part.tile.b_row = COLUMNS, part.b_panel = depth * COLUMNS;
     }
-    T *packed = buffer + p->b_size;
-    for (int64_t i = 0; i < at->panels && (i % 64 < 63 || !mx_stop_wanted()); i++, packed += PANEL_ROWS * depth) {
-        const FN(block) strip = FN(strip)(p, at, i, at->panels);
-        FN(tile) t = {.k = depth, .a = a + strip.row * p->a_row + first * p->a_col, .a_row = p->a_row,
-                      .a_col = p->a_col, .b_row = b_row, .c_row = p->g->ldc, .alpha = p->g->alpha,
-                      .beta = first ? 1 : p->g->beta, .floor = last && p->g->relu ? 0 : -INFINITY};
-        if (p->pack_a && first_chunk)
-            FN(pack_a)(packed, &t, strip.rows);
-        if (p->pack_a) {
-            t.a = packed;
-            *(t.a_col == 1 ? &t.a_row : &t.a_col) = t.a_col == 1 ? depth : PANEL_ROWS;
-        }
-        FN(panel)(p, &t, c, last ? p->g->bias : NULL, &strip, b, b_panel);
-    }
+    if (g->panels_b && !p->pack_a)
+        FN(groups)(p, &part, at);
+    else
+        FN(rows_first)(p, &part, at, buffer + p->b_size, first_chunk);
 }
 
 /* The columns and the common dimension of some rows. */
