@@ -38,26 +38,32 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-/* About STRIP_BYTES of source, with the work balanced over the threads. */
+/* The time of the busiest thread, in pixels of a job: each job reads weights, each strip its source.  A strip that does not
+ * stay in the cache is slower; strips that belong to one thread leave results where the next layer reads them. */
+static double cost_of(const job *j, int64_t pixels, int64_t threads)
+{
+    const int64_t strips = j->c->batch * up(j->plane, pixels), jobs = up(strips * j->groups, threads);
+    const double cost = (double)jobs * ((double)pixels + 8) + (double)(up(jobs, j->groups) * pixels) / 2;
+    const bool large = pixels * j->c->blocks * LANES * (int64_t)sizeof(float) > STRIP_BYTES;
+    return cost * (large ? 1.02 : 1) * (strips % threads ? 1 : 0.97);
+}
+
+/* About STRIP_BYTES of source, at most twice as much, with the work balanced over the threads. */
 static void choose_strips(job *j, int64_t threads)
 {
     const layout_conv *c = j->c;
-    const int64_t pixel = c->blocks * LANES * (int64_t)sizeof(float), image = j->plane * pixel;
+    const int64_t image = j->plane * c->blocks * LANES * (int64_t)sizeof(float);
     if (image * 2 <= STRIP_BYTES && c->batch >= 2 * threads) { /* several images */
         j->images = least(STRIP_BYTES / (image + 1), up(c->batch, threads));
         j->pixels = j->plane;
         j->strips = up(c->batch, j->images);
         return;
     }
-    const int64_t base = image > STRIP_BYTES ? up(image, STRIP_BYTES) : 1;
-    double least_cost = 0;
-    for (int64_t n = base; n <= base + 2 * threads && n <= j->plane; n++) {
-        const int64_t pixels = least(up(up(j->plane, n), 12) * 12, j->plane), strips = up(j->plane, pixels);
-        const double jobs = (double)up(c->batch * strips * j->groups, threads), cost = jobs * ((double)pixels + 8);
-        if (!j->pixels || cost < 0.995 * least_cost)
-            j->pixels = pixels, least_cost = cost;
-    }
-    j->images = 1;
+    const int64_t fewest = up(image, 2 * STRIP_BYTES), most = least(up(image, STRIP_BYTES) + 2 * threads, j->plane);
+    j->images = 1, j->pixels = up(j->plane, fewest);
+    for (int64_t n = fewest + 1; n <= most; n++)
+        if (cost_of(j, up(j->plane, n), threads) < cost_of(j, j->pixels, threads))
+            j->pixels = up(j->plane, n);
     j->strips = c->batch * up(j->plane, j->pixels);
 }
 
