@@ -178,76 +178,96 @@ typedef struct group {
 
 static int64_t tap_count(const layout_conv *c) { return c->blocks * c->kernel[0] * c->kernel[1]; }
 
-static void run_tile(const job *j, const strip *s, const pixels *p, const group *g)
+/* What the tiles of a job share; the kernel rows are all of them. */
+static layout_tile tile_of(const job *j, const strip *s, const group *g)
+{
+    static const layout_finish as_it_is;
+    const layout_conv *c = j->c;
+    const int64_t w_all = c->kernel[0] * c->kernel[1] * j->inner * LANES, plane = j->height * j->width * LANES;
+    const float *add = g->begin ? c->y : c->add; /* the sums of earlier blocks, which contain the addend */
+    return (layout_tile){.x = s->x + g->begin * s->x_block,
+                         .blocks = g->end - g->begin,
+                         .rows = c->kernel[0],
+                         .taps = c->plain ? tap_count(c) : c->kernel[1],
+                         .at = j->at,
+                         .x_block = s->x_block,
+                         .x_row = c->dilate[0] * s->x_row,
+                         .x_tap = c->dilate[1] * j->inner,
+                         .x_pixel = c->stride[1] * j->inner,
+                         .w = c->w + (g->block * c->blocks + g->begin) * w_all,
+                         .w_block = c->blocks * w_all,
+                         .bias = g->bias,
+                         .y = c->y + g->block * plane,
+                         .add = add ? add + g->block * plane : NULL,
+                         .y_block = plane,
+                         .finish = g->end == c->blocks ? &c->finish : &as_it_is};
+}
+
+/* The tile without kernel rows that none of its pixels needs. */
+static layout_tile with_rows(const job *j, const layout_tile *t, int64_t first, int64_t end)
+{
+    const int64_t w_row = j->c->kernel[1] * j->inner * LANES;
+    layout_tile part = *t;
+    part.x += first * t->x_row, part.w += first * w_row;
+    part.rows = end - first, part.w_skip = (j->c->kernel[0] - part.rows) * w_row;
+    return part;
+}
+
+static void run_tile(const job *j, const pixels *p, const group *g, layout_tile *t)
 {
     const layout_conv *c = j->c;
-    int64_t first = 0, end = c->kernel[0], first_b = 0, end_b = 0;
-    if (j->packs && !c->plain && p->first.n == p->last.n) { /* all pixels take the kernel rows that one of them needs */
+    const layout_tile_fn run = j->tiles[g->vectors - 1][p->size];
+    int64_t first = 0, end = c->kernel[0], first_b, end_b;
+    t->from = p->from, t->to = p->to;
+    if (j->packs && !c->plain && p->first.n == p->last.n) {
         kernel_rows(c, p->first.y, &first, &end);
         kernel_rows(c, p->last.y, &first_b, &end_b);
         first = least(first, first_b), end = most(end, end_b);
     }
-    static const layout_finish as_it_is;
-    const int64_t w_row = c->kernel[1] * j->inner * LANES, w_all = c->kernel[0] * w_row;
-    const int64_t plane = j->height * j->width * LANES;
-    const float *add = g->begin ? c->y : c->add; /* the sums of earlier blocks, which contain the addend */
-    const layout_tile t = {.x = s->x + g->begin * s->x_block + first * c->dilate[0] * s->x_row,
-                           .from = p->from,
-                           .blocks = g->end - g->begin,
-                           .rows = end - first,
-                           .taps = c->plain ? tap_count(c) : c->kernel[1],
-                           .at = j->at,
-                           .x_block = s->x_block,
-                           .x_row = c->dilate[0] * s->x_row,
-                           .x_tap = c->dilate[1] * j->inner,
-                           .x_pixel = c->stride[1] * j->inner,
-                           .w = c->w + (g->block * c->blocks + g->begin) * w_all + first * w_row,
-                           .w_skip = w_all - (end - first) * w_row,
-                           .w_block = c->blocks * w_all,
-                           .bias = g->bias,
-                           .y = c->y + g->block * plane,
-                           .add = add ? add + g->block * plane : NULL,
-                           .to = p->to,
-                           .y_block = plane,
-                           .finish = g->end == c->blocks ? &c->finish : &as_it_is};
-    j->tiles[g->vectors - 1][p->size](&t);
+    if (end - first == c->kernel[0]) {
+        run(t);
+        return;
+    }
+    const layout_tile part = with_rows(j, t, first, end);
+    run(&part);
 }
 
 /* ---- pixels in two runs ------------------------------------------------------------------------------------------ */
 
 /* Two runs of `run` pixels. */
-static void run_runs(const job *j, const strip *s, const place *a, const place *b, int64_t run, const group *g)
+static void run_runs(const job *j, const strip *s, const place *a, const place *b, int64_t run, const group *g,
+                     layout_tile *t)
 {
-    run_tile(j, s,
+    run_tile(j,
              &(pixels){.size = run,
                        .first = *a,
                        .last = *b,
                        .from = {source_of(j, s, a), source_of(j, s, b)},
                        .to = {result_of(j, a), result_of(j, b)}},
-             g);
+             g, t);
 }
 
 /* `count` neighbouring pixels of a row, at most LAYOUT_PIXELS. */
-static void run_neighbours(const job *j, const strip *s, place at, int64_t count, const group *g)
+static void run_neighbours(const job *j, const strip *s, place at, int64_t count, const group *g, layout_tile *t)
 {
     const int64_t run = up(count, 2);
     place b = at;
     b.x += count - run;
-    run_runs(j, s, &at, &b, run, g);
+    run_runs(j, s, &at, &b, run, g, t);
 }
 
-static void run_row(const job *j, const strip *s, place at, const group *g)
+static void run_row(const job *j, const strip *s, place at, const group *g, layout_tile *t)
 {
     const int64_t tiles = up(j->width, LAYOUT_PIXELS);
     for (int64_t i = 0; i < tiles; i++) {
         const int64_t from = i * j->width / tiles, to = (i + 1) * j->width / tiles;
         at.x = from;
-        run_neighbours(j, s, at, to - from, g);
+        run_neighbours(j, s, at, to - from, g, t);
     }
 }
 
 /* Rows of at most LAYOUT_RUN pixels are taken in pairs, over the rows of all images of the strip. */
-static void run_short_rows(const job *j, const strip *s, const group *g)
+static void run_short_rows(const job *j, const strip *s, const group *g, layout_tile *t)
 {
     const int64_t total = s->images * s->rows;
     for (int64_t r = 0; r < total; r += 2) {
@@ -255,21 +275,22 @@ static void run_short_rows(const job *j, const strip *s, const group *g)
         const place a = {s->n + r / s->rows, s->row + r % s->rows, 0};
         const place b = {s->n + next / s->rows, s->row + next % s->rows, 0};
         if (next < total)
-            run_runs(j, s, &a, &b, j->width, g);
+            run_runs(j, s, &a, &b, j->width, g, t);
         else
-            run_neighbours(j, s, a, j->width, g);
+            run_neighbours(j, s, a, j->width, g, t);
     }
 }
 
 static void run_rows(const job *j, const strip *s, const group *g)
 {
+    layout_tile t = tile_of(j, s, g);
     if (j->width <= LAYOUT_RUN) {
-        run_short_rows(j, s, g);
+        run_short_rows(j, s, g, &t);
         return;
     }
     for (int64_t i = 0; i < s->images; i++)
         for (int64_t r = 0; r < s->rows; r++)
-            run_row(j, s, (place){s->n + i, s->row + r, 0}, g);
+            run_row(j, s, (place){s->n + i, s->row + r, 0}, g, &t);
 }
 
 /* ---- pixels one by one ------------------------------------------------------------------------------------------- */
@@ -291,31 +312,46 @@ static void take_pixels(const job *j, const strip *s, place *at, int64_t count, 
     }
 }
 
-/* While tile `tile` of `tiles` is computed, its share of the weights that the next slice or group needs comes into the
- * second-level cache: the first tile of a slice would wait for them.  Inline, as gcc drops calls of a function that only
- * prefetches. */
-CONV_INLINE void fetch_weights(const job *j, const group *g, int64_t tile, int64_t tiles)
+/* The weights that the next slice or group needs. */
+typedef struct ahead {
+    const float *w;
+    int64_t blocks, w_block; /* output blocks */
+    int64_t lines, share;    /* cache lines of each; those that one tile fetches */
+} ahead;
+
+static ahead weights_ahead(const job *j, const group *g, int64_t tiles)
 {
     const layout_conv *c = j->c;
     const bool same = g->end < c->blocks; /* output blocks */
     const int64_t block = same ? g->block : g->block + LAYOUT_VECTORS, begin = same ? g->end : 0;
     const int64_t step = c->kernel[0] * c->kernel[1] * j->inner * LANES, line = 64 / sizeof *c->w;
     const int64_t lines = least(up(c->blocks, j->slices), c->blocks - begin) * step / line;
-    for (int64_t b = block; b < least(block + LAYOUT_VECTORS, c->out_blocks); b++)
-        for (int64_t i = tile * lines / tiles; i < (tile + 1) * lines / tiles; i++)
-            __builtin_prefetch(c->w + (b * c->blocks + begin) * step + i * line, 0, 2);
+    return (ahead){c->w + (block * c->blocks + begin) * step, least(LAYOUT_VECTORS, c->out_blocks - block), c->blocks * step,
+                   lines, up(lines, tiles)};
 }
 
-/* All pixels of the strip are one list, split evenly: a tile with few pixels would wait for its sums. */
+/* While a tile is computed, its share of them comes into the second-level cache: the first tile of a slice would wait for
+ * them.  Inline, as gcc drops calls of a function that only prefetches. */
+CONV_INLINE void fetch_weights(const ahead *a, int64_t tile)
+{
+    for (int64_t b = 0; b < a->blocks; b++)
+        for (int64_t i = tile * a->share; i < least((tile + 1) * a->share, a->lines); i++)
+            __builtin_prefetch(a->w + b * a->w_block + i * (int64_t)(64 / sizeof *a->w), 0, 2);
+}
+
+/* All pixels of the strip are one list of tiles of two sizes, a pixel apart: a tile with few pixels would wait for its sums. */
 static void run_list(const job *j, const strip *s, const group *g)
 {
     const int64_t total = s->images * s->rows * j->width, tiles = up(total, LAYOUT_PIXELS);
+    const int64_t size = total / tiles, larger = total % tiles;
+    layout_tile t = tile_of(j, s, g);
+    const ahead next = weights_ahead(j, g, tiles);
     place at = {s->n, s->row, 0};
     for (int64_t i = 0; i < tiles; i++) {
         pixels p;
-        fetch_weights(j, g, i, tiles);
-        take_pixels(j, s, &at, (i + 1) * total / tiles - i * total / tiles, &p);
-        run_tile(j, s, &p, g);
+        fetch_weights(&next, i);
+        take_pixels(j, s, &at, size + (i < larger), &p);
+        run_tile(j, &p, g, &t);
     }
 }
 

@@ -140,8 +140,8 @@ typedef struct outside {
 } outside;
 
 /* `count` neighbouring pixels; o: of the first and the last of them, 0 inside of the row, at most taps / 2. */
-CONV_INLINE void line_tile(const layout_conv *c, const row *r, int64_t pixel, outside o, const int count, const int taps,
-                           const int stride)
+CONV_INLINE void line_tile(const layout_conv *c, const row *r, int64_t pixel, outside o, const int count,
+                           const int taps, const int stride)
 {
     vfloat sum[MOST];
     _Pragma("GCC unroll 14") for (int p = 0; p < count; p++) sum[p] = r->bias;
@@ -190,7 +190,8 @@ static const line_fn *tiles_of(const layout_conv *c, outside *o)
     const int64_t taps = c->kernel[1], stride = c->stride[1];
     *o = (outside){c->pad[1], (c->out_width - 1) * stride - c->pad[1] + taps - c->width};
     o->right = o->right > 0 ? o->right : 0;
-    if (SHARED || c->dilate[1] != 1 || (taps != 3 && taps != 5) || stride > 2 || o->left > taps / 2 || o->right > taps / 2)
+    if (SHARED || c->dilate[1] != 1 || (taps != 3 && taps != 5) || stride > 2 || o->left > taps / 2 ||
+        o->right > taps / 2)
         return NULL;
     return lines[taps == 5][stride - 1];
 }
@@ -268,7 +269,8 @@ static void run_bands(void *arg, int part, int parts)
  * already in the thread's own cache. */
 mx_code layout_depthwise(const layout_conv *c)
 {
-    const int64_t rows = c->batch * c->blocks * c->out_height, work = c->out_width * c->kernel[0] * c->kernel[1] * LANES;
+    const int64_t rows = c->batch * c->blocks * c->out_height,
+                  work = c->out_width * c->kernel[0] * c->kernel[1] * LANES;
     const int threads = mx_num_threads();
     if (c->batch < threads && c->out_height >= BAND * threads && rows * work >= 2 * MX_GRAIN)
         mx_parallel_parts(threads, run_bands, (void *)c);
