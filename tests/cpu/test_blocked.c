@@ -24,8 +24,10 @@ typedef mx_code (*convolution)(const layout_conv *);
 #define DECLARE(level)                                   \
     mx_code layout_convolve_##level(const layout_conv *);  \
     mx_code layout_pointwise_##level(const layout_conv *); \
-    mx_code layout_winograd_##level(const layout_conv *);
-#define ROW(level, lanes) {#level, lanes, layout_convolve_##level, layout_pointwise_##level, layout_winograd_##level},
+    mx_code layout_winograd_##level(const layout_conv *);  \
+    mx_code layout_depthwise_##level(const layout_conv *);
+#define ROW(level, lanes) \
+    {#level, lanes, layout_convolve_##level, layout_pointwise_##level, layout_winograd_##level, layout_depthwise_##level},
 DECLARE(neon)
 DECLARE(avx2)
 DECLARE(avx512)
@@ -33,7 +35,7 @@ DECLARE(avx512)
 typedef struct level {
     const char *name;
     int64_t lanes; /* channels of a block */
-    convolution convolve, pointwise, winograd;
+    convolution convolve, pointwise, winograd, depthwise;
 } level;
 
 static const level levels[] = {
@@ -239,9 +241,72 @@ static void test_winograd(void **unused)
         }
 }
 
+/* ---- depthwise ------------------------------------------------------------------------------------------------------ */
+
+static double expected_depthwise(const layout_conv *c, int64_t lanes, int64_t plane, int64_t y, int64_t x, int64_t o)
+{
+    const int64_t block = plane % c->blocks, taps = c->kernel[0] * c->kernel[1];
+    double sum = c->bias && block * lanes + o < c->channels ? c->bias[block * lanes + o] : 0;
+    for (int64_t tap = 0; tap < taps; tap++)
+        sum += source(c, lanes, plane / c->blocks, block, o,
+                      y * c->stride[0] - c->pad[0] + tap / c->kernel[1] * c->dilate[0],
+                      x * c->stride[1] - c->pad[1] + tap % c->kernel[1] * c->dilate[1]) *
+               c->w[(block * taps + tap) * lanes + o];
+    if (c->add)
+        sum += c->add[((plane * c->out_height + y) * c->out_width + x) * lanes + o];
+    return c->finish.limits ? fmin(c->finish.high, fmax(c->finish.low, sum)) : sum;
+}
+
+static void run_depthwise(const level *l, layout_conv *c)
+{
+    complete(c, l->lanes);
+    const data d = draw_data(c, l->lanes, l->lanes, false);
+    c->x = d.x, c->w = d.w, c->y = d.y;
+    c->bias = pick(0, 3) ? d.bias : NULL, c->add = pick(0, 1) ? d.add : NULL;
+    assert_int_equal(l->depthwise(c), MX_OK);
+    for (int64_t i = 0; i < c->batch * c->blocks * c->out_height * c->out_width * l->lanes; i++) {
+        const int64_t pixel = i / l->lanes, plane = pixel / c->out_width / c->out_height;
+        const double wanted = expected_depthwise(c, l->lanes, plane, pixel / c->out_width % c->out_height,
+                                                 pixel % c->out_width, i % l->lanes);
+        if (!(c->y[i] == wanted))
+            fail_msg(
+                "%s: depthwise %lldx%lld, stride %lld, %lldx%lld to %lldx%lld: element %lld is %g, the plain loops give %g",
+                l->name, (long long)c->kernel[0], (long long)c->kernel[1], (long long)c->stride[1],
+                (long long)c->height, (long long)c->width, (long long)c->out_height, (long long)c->out_width,
+                (long long)i, c->y[i], wanted);
+    }
+    free_data(&d);
+}
+
+/* Rows of any number of tiles, with edges of any width; on two threads bands of rows, or planes. */
+static void test_depthwise(void **unused)
+{
+    (void)unused;
+    const int threads = mx_num_threads();
+    mx_set_num_threads(2);
+    for (int i = 0; i < level_count(); i++)
+        for (int64_t round = 0; round < 400; round++) {
+            const bool usual = round % 4;
+            const int64_t taps = usual ? 3 + round % 2 * 2 : pick(1, 6), blocks = pick(1, 5);
+            layout_conv c = {.batch = pick(1, 3),
+                             .height = pick(5, 26),
+                             .width = pick(5, 45),
+                             .blocks = blocks,
+                             .out_blocks = blocks,
+                             .kernel = {usual ? taps : pick(1, 5), taps},
+                             .dilate = {1, 1},
+                             .stride = {pick(1, 2), pick(1, usual ? 2 : 3)},
+                             .pad = {pick(0, 3), pick(0, usual ? taps / 2 : 4)}};
+            c.dilate[pick(0, 1)] = usual || c.kernel[0] > 2 || c.kernel[1] > 2 ? 1 : pick(1, 3);
+            if (c.width + 2 * c.pad[1] >= c.kernel[1] && c.height + 2 * c.pad[0] >= c.kernel[0])
+                run_depthwise(&levels[i], &c);
+        }
+    mx_set_num_threads(threads);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pointwise), cmocka_unit_test(test_windows),
-                                       cmocka_unit_test(test_winograd)};
+                                       cmocka_unit_test(test_winograd), cmocka_unit_test(test_depthwise)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
