@@ -20,23 +20,29 @@
 
 typedef mx_code (*gemm_fn)(const mx_gemm_f32 *);
 typedef mx_code (*gemm64_fn)(const mx_gemm_f64 *);
-mx_code mx_gemm_f32_run_generic(const mx_gemm_f32 *);
-mx_code mx_gemm_f64_run_generic(const mx_gemm_f64 *);
-mx_code mx_gemm_f32_run_neon(const mx_gemm_f32 *);
-mx_code mx_gemm_f64_run_neon(const mx_gemm_f64 *);
-mx_code mx_gemm_f32_run_avx2(const mx_gemm_f32 *);
-mx_code mx_gemm_f64_run_avx2(const mx_gemm_f64 *);
-mx_code mx_gemm_f32_run_avx512(const mx_gemm_f32 *);
-mx_code mx_gemm_f64_run_avx512(const mx_gemm_f64 *);
+typedef void (*pack_fn)(const mx_gemm_f32 *, float *);
+typedef void (*pack64_fn)(const mx_gemm_f64 *, double *);
+#define DECLARE(level) \
+    mx_code mx_gemm_f32_run_##level(const mx_gemm_f32 *); \
+    mx_code mx_gemm_f64_run_##level(const mx_gemm_f64 *); \
+    void mx_gemm_f32_pack_##level(const mx_gemm_f32 *, float *); \
+    void mx_gemm_f64_pack_##level(const mx_gemm_f64 *, double *);
+DECLARE(generic)
+DECLARE(neon)
+DECLARE(avx2)
+DECLARE(avx512)
 
 typedef struct level {
     const char *name;
     gemm_fn f32;
     gemm64_fn f64;
+    pack_fn pack32;
+    pack64_fn pack64;
     int64_t columns; /* of a panel: two vectors of floats */
 } level_row;
 static level_row levels[3];
-#define ROW(level, columns) (level_row){#level, mx_gemm_f32_run_##level, mx_gemm_f64_run_##level, columns}
+#define ROW(level, columns) \
+    (level_row){#level,  mx_gemm_f32_run_##level, mx_gemm_f64_run_##level, mx_gemm_f32_pack_##level, mx_gemm_f64_pack_##level, columns}
 
 static int level_count(void)
 {
@@ -102,22 +108,40 @@ static void compare(const char *what, const mx_gemm_f64 *g, double got, double w
              (long long)g->k, g->trans_a, g->trans_b, got, wanted);
 }
 
+/* Element (p, j) of B is in row p of panel j / columns; what is past the last column is zero. */
+static void check_layout(const mx_gemm_f64 *g, int64_t columns, const float *panels)
+{
+    for (int64_t j = 0; j < (g->n + columns - 1) / columns * columns; j++)
+        for (int64_t p = 0; p < g->k; p++) {
+            const double wanted = j >= g->n ? 0 : g->b[g->trans_b ? j * g->ldb + p : p * g->ldb + j];
+            if (panels[(j / columns * g->k + p) * columns + j % columns] != (float)wanted)
+                fail_msg("panels of %lld columns: (%lld, %lld) is wrong", (long long)columns, (long long)p,
+                         (long long)j);
+        }
+}
+
 /* The same product with B in panels of the level's width. */
 static void check_panels(const mx_gemm_f64 *g, const mx_gemm_f32 *plain, int level, const double *before,
                          const double *wanted)
 {
-    const int64_t columns = levels[level].columns, panels = (g->n + columns - 1) / columns, size = g->m * g->ldc;
-    float *b = test_calloc((size_t)(panels * columns * g->k + 1), sizeof *b), *c = narrowed(before, size);
-    for (int64_t j = 0; j < g->n; j++)
-        for (int64_t p = 0; p < g->k; p++)
-            b[(j / columns * g->k + p) * columns + j % columns] =
-                plain->b[g->trans_b ? j * g->ldb + p : p * g->ldb + j];
+    const int64_t columns = levels[level].columns, room = (g->n + columns) * g->k + 1, size = g->m * g->ldc;
+    float *b = test_calloc((size_t)room, sizeof *b), *c = narrowed(before, size);
+    double *wide = test_calloc((size_t)room, sizeof *wide), *c64 = test_malloc((size_t)(size + 1) * sizeof *c64);
+    memcpy(c64, before, (size_t)size * sizeof *c64);
+    levels[level].pack32(plain, b);
+    check_layout(g, columns, b);
+    levels[level].pack64(g, wide);
     mx_gemm_f32 packed = *plain;
     packed.b = b, packed.c = c, packed.trans_b = false, packed.ldb = columns, packed.panels_b = true;
     assert_int_equal(levels[level].f32(&packed), MX_OK);
-    for (int64_t i = 0; i < size; i++)
+    mx_gemm_f64 packed64 = *g;
+    packed64.b = wide, packed64.c = c64, packed64.trans_b = false, packed64.panels_b = true;
+    assert_int_equal(levels[level].f64(&packed64), MX_OK);
+    for (int64_t i = 0; i < size; i++) {
         compare(levels[level].name, g, c[i], wanted[i], 1e-6);
-    test_free(b), test_free(c);
+        compare(levels[level].name, g, c64[i], wanted[i], 1e-14);
+    }
+    test_free(b), test_free(c), test_free(wide), test_free(c64);
 }
 
 static void check_case(int64_t m, int64_t n, int64_t k, int flags)

@@ -117,16 +117,19 @@ static gemm_grid grid_make(int64_t batch, int64_t m, int64_t n, int64_t k, int64
 #define FN(name) name##_f32
 #define GEMM mx_gemm_f32
 #define GEMM_RUN mx_gemm_f32_run
+#define GEMM_PACK mx_gemm_f32_pack
 #include "cpu/kernels/gemm/gemm_body.h"
 #undef T
 #undef T_BYTES
 #undef FN
 #undef GEMM
 #undef GEMM_RUN
+#undef GEMM_PACK
 
 #define T double
 #define T_BYTES 8
 #define FN(name) name##_f64
 #define GEMM mx_gemm_f64
 #define GEMM_RUN mx_gemm_f64_run
+#define GEMM_PACK mx_gemm_f64_pack
 #include "cpu/kernels/gemm/gemm_body.h"

@@ -47,7 +47,7 @@ typedef struct mx_gemm_f64 { /* as mx_gemm_f32 */
     bool panels_b;
 } mx_gemm_f64;
 
-/* Columns of a panel of floats: two vectors. */
+/* Columns of a panel of floats: two vectors.  One of doubles has half as many. */
 #define MX_GEMM_COLUMNS (2 * MX_VECTOR_BYTES / 4)
 
 /* Kernels of the same level call mx_gemm_f32_run(&g); other code uses the level's table. */
@@ -56,5 +56,11 @@ typedef struct mx_gemm_f64 { /* as mx_gemm_f32 */
 
 mx_code mx_gemm_f32_run(const mx_gemm_f32 *g); /* MX_OK or MX_ERR_MEMORY */
 mx_code mx_gemm_f64_run(const mx_gemm_f64 *g);
+
+/* Stores B of g as panels, for products with the same B; `panels` has room for n, rounded up to complete panels, times k. */
+#define mx_gemm_f32_pack MX_LEVEL_NAME(mx_gemm_f32_pack)
+#define mx_gemm_f64_pack MX_LEVEL_NAME(mx_gemm_f64_pack)
+void mx_gemm_f32_pack(const mx_gemm_f32 *g, float *panels);
+void mx_gemm_f64_pack(const mx_gemm_f64 *g, double *panels);
 
 #endif

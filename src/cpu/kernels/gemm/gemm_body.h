@@ -144,7 +144,8 @@ static void FN(columns_first)(const FN(plan) *p, const FN(part) *part, const FN(
     int64_t row[GROUP + 1];
     for (int64_t i = 0; i <= at->panels; i++)
         row[i] = p->m * (at->panel + i) / p->panels;
-    const int64_t share = (t.k + at->panels - 1) / at->panels * COLUMNS;
+    const bool few = at->panels < 3; /* then each step of a tile fetches, and the shares would be large */
+    const int64_t share = few ? 0 : (t.k + at->panels - 1) / at->panels * COLUMNS;
     t.b = part->b;
     for (int64_t j = at->column; j < at->column + at->columns; j += COLUMNS, t.b += part->b_panel) {
         t.columns = min_int(at->column + at->columns - j, COLUMNS);
@@ -153,7 +154,7 @@ static void FN(columns_first)(const FN(plan) *p, const FN(part) *part, const FN(
         const T *next = t.b + part->b_panel;
         for (int64_t i = 0; i < at->panels; i++, next += share) {
             t.a = part->a + row[i] * t.a_row, t.c = part->c + row[i] * t.c_row + j;
-            t.b_ahead = i == at->panels - 1 ? part->b_panel : 0;
+            t.b_ahead = i == at->panels - 1 || few ? part->b_panel : 0;
             for (int64_t k = 0; k < share; k += 64 / T_BYTES)
                 __builtin_prefetch(next + k, 0, 2);
             FN(fetch_c)(&t, row[i + 1] - row[i]);
@@ -449,4 +450,26 @@ mx_code GEMM_RUN(const GEMM *g)
     if (p.buffer != small)
         mx_free(p.buffer, bytes);
     return MX_OK;
+}
+
+/* ---- panels that are kept ----------------------------------------------------------------------------------------- */
+
+typedef struct FN(keeping) {
+    const GEMM *g;
+    T *panels;
+} FN(keeping);
+
+static void FN(keep_panels)(void *arg, int64_t begin, int64_t end)
+{
+    const FN(keeping) *job = arg;
+    const GEMM *g = job->g;
+    const int64_t b_row = g->trans_b ? 1 : g->ldb, b_col = g->trans_b ? g->ldb : 1, first = begin * COLUMNS;
+    FN(pack_b)(job->panels + first * g->k, g->b + first * b_col, b_row, b_col, g->k,
+               min_int(end * COLUMNS, g->n) - first);
+}
+
+void GEMM_PACK(const GEMM *g, T *panels)
+{
+    FN(keeping) job = {g, panels};
+    mx_parallel((g->n + COLUMNS - 1) / COLUMNS, 1 + MX_GRAIN / (g->k * COLUMNS + 1), FN(keep_panels), &job);
 }

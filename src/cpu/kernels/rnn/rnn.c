@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/scratch.h"
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -17,12 +18,13 @@
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
 
-#define TURN_STEPS 4 /* steps from which transposing the h2h weights pays */
+#define PANEL_STEPS 4 /* steps from which storing the h2h weights as panels pays */
 
 #define T float
 #define NAME(x) x##_f
 #define GEMM mx_gemm_f32
 #define GEMM_RUN mx_gemm_f32_run
+#define GEMM_PACK mx_gemm_f32_pack
 #define SIGMOID(x) m_sigmoid(x)
 #define TANH(x) m_tanh(x)
 #include "cpu/kernels/rnn/rnn_body.h"
@@ -30,12 +32,14 @@
 #undef NAME
 #undef GEMM
 #undef GEMM_RUN
+#undef GEMM_PACK
 #undef SIGMOID
 #undef TANH
 #define T double
 #define NAME(x) x##_d
 #define GEMM mx_gemm_f64
 #define GEMM_RUN mx_gemm_f64_run
+#define GEMM_PACK mx_gemm_f64_pack
 #define SIGMOID(x) (1 / (1 + exp(-(x))))
 #define TANH(x) tanh(x)
 #include "cpu/kernels/rnn/rnn_body.h"
@@ -91,6 +95,12 @@ static mx_code run_layers(rnn_job *job, mx_dtype compute, double elements, mx_co
     return code;
 }
 
+/* Elements of `columns` times `rows` weights as panels, of floats or doubles; for few steps there are none. */
+static double panel_elements(const mx_rnn_shape *s, double columns, double rows)
+{
+    return s->steps >= PANEL_STEPS ? (columns + MX_GEMM_COLUMNS) * rows + MX_ALIGN : 0;
+}
+
 #define PLACES_THAT_ARE_NOT_FLOATS(attrs) ((attrs)->mode == MX_CELL_LSTM ? 1u << 4 : 3u << 3)
 
 static mx_code run_rnn(const mx_kernel_call *call)
@@ -110,7 +120,7 @@ static mx_code run_rnn(const mx_kernel_call *call)
     job.dropout = call->training ? attrs->p : 0;
     const double gates = (double)(s->gates * s->hidden), N = (double)s->batch, P = (double)s->handed,
                  H = (double)s->hidden;
-    return run_layers(&job, compute, 2 * N * P + N * H + gates + N * gates + (s->steps >= TURN_STEPS ? P * gates : 0),
+    return run_layers(&job, compute, 2 * N * P + N * H + gates + N * gates + panel_elements(s, gates, P),
                       forward_layers_f, forward_layers_d);
 }
 
@@ -136,7 +146,7 @@ static mx_code run_rnn_backward(const mx_kernel_call *call)
                  H = (double)s->hidden;
     const double rows = (double)s->steps * N, width = (double)s->directions * P;
     const double each = rows * gates * (attrs->mode == MX_CELL_GRU ? 2 : 1) + rows * P * (s->projection ? 2 : 1) +
-                        2 * N * P + 2 * N * H;
+                        2 * N * P + 2 * N * H + panel_elements(s, P, gates);
     return run_layers(&job, compute, 2 * rows * width + each, backward_layers_f, backward_layers_d);
 }
 

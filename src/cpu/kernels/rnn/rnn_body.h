@@ -17,7 +17,7 @@ typedef struct NAME(network) { /* one layer and direction */
     T *out;                            /* (T, N, P) in rows of `width` */
     T *gates, *extra, *raw;            /* saved: (T, N, G H), (T, N, H), (T, N, H) */
     T *h, *c;                          /* (N, P), (N, H): the state now */
-    T *turned, *bias, *gh, *projected; /* scratch: (P, G H), (G H), (N, G H), (N, P) */
+    T *panels, *bias, *gh, *projected; /* scratch: weights as panels, (G H), (N, G H), (N, P); panels may be NULL */
     int64_t t;                         /* the step */
     /* backward */
     const T *dout;    /* (T, N, P) in rows of `width`; NULL: zero */
@@ -38,6 +38,27 @@ static mx_code NAME(product)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, 
     GEMM g = {.trans_a = ta, .trans_b = tb, .m = m, .n = n, .k = k, .alpha = 1, .beta = beta, .a = a, .lda = lda, .b = b,
               .ldb = ldb, .c = c, .ldc = n, .bias = bias, .batch = 1};
     return m && n ? GEMM_RUN(&g) : MX_OK;
+}
+
+/* The h2h weights, which every step multiplies with, as panels: (G H, P), transposed or not. */
+static void NAME(keep_weights)(const NAME(network) *w, bool transposed)
+{
+    const int64_t gates = w->s->gates * w->s->hidden, P = w->s->handed;
+    const GEMM g = {
+        .trans_b = transposed, .n = transposed ? gates : P, .k = transposed ? P : gates, .b = w->wh, .ldb = P};
+    if (w->panels)
+        GEMM_PACK(&g, w->panels);
+}
+
+/* c (N, n) = beta c + a (N, k) times the h2h weights + bias */
+static mx_code NAME(recur)(const NAME(network) *w, bool transposed, const T *a, T beta, T *c, const T *bias)
+{
+    const int64_t gates = w->s->gates * w->s->hidden, P = w->s->handed;
+    const int64_t n = transposed ? gates : P, k = transposed ? P : gates;
+    const GEMM g = {.trans_b = transposed && !w->panels, .m = w->s->batch, .n = n, .k = k, .alpha = 1, .beta = beta, .a = a,
+                    .lda = k, .b = w->panels ? w->panels : w->wh, .ldb = P, .c = c, .ldc = n, .bias = bias, .batch = 1,
+                    .panels_b = w->panels != NULL};
+    return g.m && n ? GEMM_RUN(&g) : MX_OK;
 }
 
 #define MX_CELL_FUNCTION static inline __attribute__((always_inline))
@@ -125,17 +146,6 @@ static mx_code NAME(project)(const NAME(network) *w)
     return code;
 }
 
-/* to (columns, rows) = from (rows, columns) transposed, in squares that stay in the cache */
-static void NAME(turn)(T *to, const T *from, int64_t rows, int64_t columns)
-{
-    enum { SIDE = 16 };
-    for (int64_t i = 0; i < rows; i += SIDE)
-        for (int64_t j = 0; j < columns; j += SIDE)
-            for (int64_t p = j; p < columns && p < j + SIDE; p++)
-                for (int64_t q = i; q < rows && q < i + SIDE; q++)
-                    to[p * rows + q] = from[q * columns + p];
-}
-
 static mx_code NAME(forward)(NAME(network) *w)
 {
     const mx_rnn_shape *s = w->s;
@@ -143,15 +153,13 @@ static mx_code NAME(forward)(NAME(network) *w)
     const bool gru = s->mode == MX_CELL_GRU;
     for (int64_t j = 0; j < gates; j++)
         w->bias[j] = gru ? w->bx[j] : w->bx[j] + w->bh[j];
-    if (w->turned)
-        NAME(turn)(w->turned, w->wh, gates, s->handed);
+    NAME(keep_weights)(w, true);
     mx_code code = NAME(product)(false, true, s->steps * N, gates, w->inputs, w->x, w->inputs, w->wx, w->inputs, 0,
                                  w->gates, w->bias);
     for (int64_t i = 0; i < s->steps && !code && !mx_stop_wanted(); i++) {
         w->t = w->reverse ? s->steps - 1 - i : i;
         T *to = gru ? w->gh : w->gates + w->t * N * gates;
-        code = NAME(product)(false, !w->turned, N, gates, s->handed, w->h, s->handed, w->turned ? w->turned : w->wh,
-                             w->turned ? gates : s->handed, gru ? 0 : 1, to, gru ? w->bh : NULL);
+        code = NAME(recur)(w, true, w->h, gru ? 0 : 1, to, gru ? w->bh : NULL);
         if (code)
             break;
         mx_parallel(N, ROW_GRAIN(gates), NAME(step_rows), w);
@@ -313,14 +321,14 @@ static mx_code NAME(backward)(NAME(network) *w)
     const int64_t gates = s->gates * s->hidden, N = s->batch;
     mx_code code = MX_OK;
     NAME(gather_before)(w);
+    NAME(keep_weights)(w, false);
     for (int64_t i = s->steps - 1; i >= 0 && !code; i--) {
         w->t = w->reverse ? s->steps - 1 - i : i;
         code = NAME(enter_step)(w);
         if (code)
             break;
         mx_parallel(N, ROW_GRAIN(gates), NAME(back_rows), w);
-        code = NAME(product)(false, false, N, s->handed, gates, w->dgh + w->t * N * gates, gates, w->wh, s->handed, 1,
-                             w->dh_next, NULL);
+        code = NAME(recur)(w, false, w->dgh + w->t * N * gates, 1, w->dh_next, NULL);
         T *swap = w->dh;
         w->dh = w->dh_next, w->dh_next = swap;
     }

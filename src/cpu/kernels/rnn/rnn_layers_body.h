@@ -34,6 +34,12 @@ static NAME(network) NAME(network_of)(const rnn_job *job, int64_t layer, int64_t
                            .raw = NAME(reserve_block)(job, kept + gates + (extra ? s->hidden : 0))};
 }
 
+/* The panels of the weights in scratch, at a cache line's beginning; NULL: few steps need none. */
+static T *NAME(panels_at)(const mx_rnn_shape *s, T *scratch)
+{
+    return s->steps >= PANEL_STEPS ? (T *)(((uintptr_t)scratch + MX_ALIGN - 1) / MX_ALIGN * MX_ALIGN) : NULL;
+}
+
 /* Fills the mask, 0 or 1 / (1 - p), and applies it; without dropout in this call the mask is 1. */
 static void NAME(drop)(const rnn_job *job, T *x, T *mask, int64_t n)
 {
@@ -57,14 +63,13 @@ static mx_code NAME(forward_layers)(const rnn_job *job, T *scratch)
     const int64_t N = s->batch, gates = s->gates * s->hidden, P = s->handed, H = s->hidden;
     const bool lstm = s->mode == MX_CELL_LSTM;
     T *h = scratch, *c = h + N * P, *bias = c + N * H, *gh = bias + gates, *projected = gh + N * gates,
-      *turned = projected + N * P;
+      *panels = projected + N * P;
     mx_code code = MX_OK;
     for (int64_t layer = 0; layer < s->layers && !code; layer++) {
         for (int64_t d = 0; d < s->directions && !code; d++) {
             const int64_t which = layer * s->directions + d;
             NAME(network) w = NAME(network_of)(job, layer, d, job->out[0]);
-            w.h = h, w.c = c, w.bias = bias, w.gh = gh, w.projected = projected,
-            w.turned = s->steps >= TURN_STEPS ? turned : NULL;
+            w.h = h, w.c = c, w.bias = bias, w.gh = gh, w.projected = projected, w.panels = NAME(panels_at)(s, panels);
             memcpy(h, (const T *)job->in[2] + which * N * P, (size_t)(N * P) * sizeof(T));
             if (lstm)
                 memcpy(c, (const T *)job->in[3] + which * N * H, (size_t)(N * H) * sizeof(T));
@@ -111,7 +116,9 @@ static mx_code NAME(backward_direction)(const rnn_job *job, int64_t layer, int64
       *bias = (T *)job->out[1] + mx_rnn_bias_at(s, layer, d);
     w.dgates = scratch, w.before = w.dgates + rows * gates, w.dh = w.before + rows * P, w.dh_next = w.dh + N * P;
     w.dc = w.dh_next + N * P, w.dfull = w.dc + N * H, w.draw = w.dfull + N * H;
-    w.dgh = s->mode == MX_CELL_GRU ? w.draw + (s->projection ? rows * P : 0) : w.dgates;
+    T *rest = w.draw + (s->projection ? rows * P : 0);
+    w.dgh = s->mode == MX_CELL_GRU ? rest : w.dgates;
+    w.panels = NAME(panels_at)(s, rest + (s->mode == MX_CELL_GRU ? rows * gates : 0));
     w.dout = dout ? dout + d * P : NULL, w.dx = dx, w.add_dx = d > 0;
     w.h0 = (const T *)job->in[2] + which * N * P;
     w.c0 = s->mode == MX_CELL_LSTM ? (const T *)job->in[3] + which * N * H : NULL;
