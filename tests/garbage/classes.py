@@ -27,8 +27,8 @@ SECONDS = 30
 SHAPES = [(2, 3), (2, 4, 8), (2, 4, 8, 8), (1, 4, 5, 6, 7), (3,), (), (0, 3), (2, 0, 4), (1, 1), (2, 4, 1, 9), (4, 16), (1, 8, 3, 3)]
 WORDS = ["", "relu", "tanh", "NCHW", "NHWC", "NTC", "max", "mean", "bogus", "linear", "valid", "zeros", "ones"]
 ODD = [None, 0, 1, 2, 3, 5, 8, -1, 2 ** 40, 0.5, 1e30, float("nan"), True, False, (1, 1), (2, 3), (), (0,), "relu", [1, 2], "x"]
-FLAGS = [dict(zip(("static_alloc", "static_shape", "inline_limit"), flags))
-         for flags in itertools.product((False, True), (False, True), (0, 2)) if flags[0] or not flags[1]]
+FLAGS = [dict(zip(("static_alloc", "static_shape", "inline_limit", "recompute"), flags))
+         for flags in itertools.product((False, True), (False, True), (0, 2), (False, True)) if flags[0] or not flags[1]]
 
 
 class Finding(Exception):

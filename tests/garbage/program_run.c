@@ -159,11 +159,12 @@ static void copy_results(const outcome *o, outcome *copy)
 }
 
 /* Hybridized, twice, against `reference`. */
-static const char *check_hybridized(const program *p, mx_block *block, const char *way, const outcome *reference)
+static const char *check_hybridized(const program *p, mx_block *block, const char *way, bool recompute,
+                                    const outcome *reference)
 {
     outcome first, held, second;
     const char *d;
-    if (mx_hybridize(block))
+    if (mx_hybridize_with(block, &(struct mx_hybridize_options){.active = true, .recompute = recompute}))
         return outcome_wrong("%s: %s", way, mx_error_message());
     run_block(p, block, true, &first);
     if ((d = outcome_compare(way, reference, &first)) || first.code)
@@ -185,7 +186,7 @@ static const char *check_read_again(const program *p, const outcome *reference)
     run_block(p, block, true, &plain);
     if ((d = outcome_close("read again", reference, &plain, 2e-2)) || plain.code)
         return d;
-    return check_hybridized(p, block, "read again, hybridized", &plain);
+    return check_hybridized(p, block, "read again, hybridized", false, &plain);
 }
 
 static const char *check_prediction(const program *p, mx_block *block)
@@ -207,7 +208,8 @@ const char *program_run(program *p)
         !reference.backward) /* values can be refused, such as indices; some operators have no gradient */
         return NULL;
     mx_block *block = mx_block_new("Program", .forward_many = forward, .hybrid = true, .user = p);
-    if ((d = check_hybridized(p, block, "hybridized", &reference)) || (d = check_read_again(p, &reference)))
+    if ((d = check_hybridized(p, block, "hybridized", false, &reference)) ||
+        (d = check_hybridized(p, block, "hybridized, recomputing", true, &reference)) || (d = check_read_again(p, &reference)))
         return d;
     if ((d = program_train(p)))
         return d;

@@ -14,9 +14,16 @@
 
 #define TRAINED 3 /* steps; the first of a fused step runs as the imperative loop */
 
-typedef enum { IMPERATIVE, HYBRIDIZED, FUSED, FUSED_HYBRIDIZED, WAYS } way;
-static const char *const way_names[] = {"trained", "trained hybridized", "trained with fused steps",
-                                        "trained hybridized with fused steps"};
+typedef struct way {
+    const char *name;
+    bool hybridized, fused, recompute;
+} way;
+static const way ways[] = {{"trained", false, false, false},
+                           {"trained hybridized", true, false, false},
+                           {"trained with fused steps", false, true, false},
+                           {"trained hybridized with fused steps", true, true, false},
+                           {"trained hybridized, recomputing", true, false, true},
+                           {"trained with fused steps, recomputing", true, true, true}};
 
 static const struct {
     const char *name, *options;
@@ -79,7 +86,7 @@ static mx_array *step(mx_block *net, mx_block *loss, mx_trainer *trainer, mx_arr
 }
 
 /* Outputs: the losses of all steps; gradients: the parameters afterwards. */
-static void train(const program *p, way how, outcome *o)
+static void train(const program *p, const way *how, outcome *o)
 {
     network n;
     *o = (outcome){0};
@@ -89,9 +96,10 @@ static void train(const program *p, way how, outcome *o)
     const size_t chosen = strlen(p->story) % (sizeof optimizers / sizeof *optimizers);
     mx_trainer *trainer =
         net ? mx_trainer_new(mx_collect_params(net), optimizers[chosen].name, optimizers[chosen].options) : NULL;
-    mx_train_step *fused = how >= FUSED ? mx_train_step_new(net, loss, trainer) : NULL;
-    if (how == HYBRIDIZED || how == FUSED_HYBRIDIZED)
-        mx_hybridize(net), mx_hybridize(loss);
+    mx_train_step *fused = how->fused ? mx_train_step_new(net, loss, trainer) : NULL;
+    const struct mx_hybridize_options options = {.active = true, .recompute = how->recompute};
+    if (how->hybridized)
+        mx_hybridize_with(net, &options), mx_hybridize_with(loss, &options);
     for (int i = 0; i < TRAINED && !mx_error_code(); i++)
         o->out[o->n_out++] = fused ? mx_train_step_run(fused, data, label) : step(net, loss, trainer, data, label);
     if (mx_error_code())
@@ -105,13 +113,13 @@ static void train(const program *p, way how, outcome *o)
 const char *program_train(const program *p)
 {
     outcome reference;
-    train(p, IMPERATIVE, &reference);
+    train(p, &ways[0], &reference);
     if (reference.code) /* such as a type that the optimizer does not update */
         return NULL;
-    for (way how = IMPERATIVE + 1; how < WAYS; how++) {
+    for (size_t i = 1; i < sizeof ways / sizeof *ways; i++) {
         outcome other;
-        train(p, how, &other);
-        const char *d = outcome_compare(way_names[how], &reference, &other);
+        train(p, &ways[i], &other);
+        const char *d = outcome_compare(ways[i].name, &reference, &other);
         if (d)
             return d;
     }
