@@ -195,11 +195,10 @@ static mx_precision rule_of(const mx_op *op, const void *attrs)
     return (mx_precision)atomic_load_explicit(&rules[op->id], memory_order_relaxed);
 }
 
-static bool is_narrow(int type) { return type == MX_FLOAT16 || type == MX_BFLOAT16; }
 /* Whether casting an array of this type to `to` changes it; the type of a variable in a symbol may still be unknown. */
 static bool to_cast(int type, mx_dtype to)
 {
-    return type != (int)to && (type == MX_FLOAT32 || is_narrow(type) || type == MX_DTYPE_NONE);
+    return type != (int)to && (type == MX_FLOAT32 || mx_dtype_is_narrow(type) || type == MX_DTYPE_NONE);
 }
 
 typedef struct types {
@@ -217,7 +216,7 @@ static types look(int n_in, mx_array *const *in)
         const bool dense = x && x->object.guard == MX_OBJECT_ALIVE && x->object.kind == &mx_array_kind && x != MX_END;
         t.other |= !dense || x->dtype == MX_FLOAT64;
         if (dense) {
-            t.narrow |= is_narrow(x->dtype);
+            t.narrow |= mx_dtype_is_narrow(x->dtype);
             t.single |= x->dtype == MX_FLOAT32;
             t.unknown |= x->dtype == MX_DTYPE_NONE;
         }
@@ -232,7 +231,7 @@ static mx_dtype wanted_type(const mx_op *op, mx_precision precision, types t, in
     case MX_PRECISION_TARGET: return mx_amp_keeps(op, i) ? MX_DTYPE_NONE : target;
     case MX_PRECISION_FLOAT32: return MX_FLOAT32;
     case MX_PRECISION_WIDEST: return t.narrow && t.single ? MX_FLOAT32 : MX_DTYPE_NONE;
-    case MX_PRECISION_DATA: return i && is_narrow(type) ? MX_FLOAT32 : MX_DTYPE_NONE;
+    case MX_PRECISION_DATA: return i && mx_dtype_is_narrow(type) ? MX_FLOAT32 : MX_DTYPE_NONE;
     default: return MX_DTYPE_NONE;
     }
 }

@@ -33,6 +33,8 @@ static inline bool mx_dtype_valid(int dtype)
     return dtype >= 0 && dtype < MX_DTYPE_END && mx_dtype_table[dtype].size > 0;
 }
 static inline bool mx_dtype_is_float(int dtype) { return mx_dtype_valid(dtype) && mx_dtype_table[dtype].kind == 'f'; }
+/* Floating point of 16 bits: sums and statistics of such numbers are kept in float32. */
+static inline bool mx_dtype_is_narrow(int dtype) { return dtype == MX_FLOAT16 || dtype == MX_BFLOAT16; }
 
 static inline float mx_bfloat_to_float(mx_bfloat b)
 {

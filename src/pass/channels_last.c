@@ -19,6 +19,7 @@
 #include "base/flags.h"
 #include "gluon/op.gen.h"
 #include "ndarray/device.h"
+#include "ndarray/dtype.h"
 #include "op/formula/pointwise.h"
 #include "pass/passes.h"
 
@@ -71,7 +72,7 @@ static bool depthwise(const mx_convolution_attrs *a)
 
 static bool worth(const mx_convolution_attrs *a, int dtype)
 {
-    const bool narrow = dtype == MX_FLOAT16 || dtype == MX_BFLOAT16;
+    const bool narrow = mx_dtype_is_narrow(dtype);
     return a->kernel.n == 2 && (a->num_group == 1 || depthwise(a)) && a->num_filter % 8 == 0 &&
            (a->layout < 0 || a->layout == MX_CONVOLUTION_NCHW) &&
            (narrow || (dtype == MX_FLOAT32 && mx_flags_get()->cuda_tf32));

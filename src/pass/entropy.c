@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "gluon/op.gen.h"
 #include "ndarray/device.h"
+#include "ndarray/dtype.h"
 #include "pass/passes.h"
 
 typedef struct found {
@@ -72,7 +73,7 @@ static bool find_gradient(const mx_program *program, found *f)
 static int32_t new_logarithm(mx_program *program, const found *f)
 {
     const mx_value loss = program->values.items[f->loss->out[0]];
-    const bool narrow = loss.dtype == MX_FLOAT16 || loss.dtype == MX_BFLOAT16;
+    const bool narrow = mx_dtype_is_narrow(loss.dtype);
     return mx_program_value(program, &loss.shape, narrow ? MX_FLOAT32 : loss.dtype);
 }
 

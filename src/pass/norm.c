@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "gluon/op.gen.h"
+#include "ndarray/dtype.h"
 #include "pass/passes.h"
 
 enum { DATA, GAMMA, BETA, MEAN, VARIANCE };
@@ -31,8 +32,7 @@ static bool known_before(const mx_program *program, int32_t value, const mx_step
 /* 16-bit networks keep their statistics in float32. */
 static bool folds_type(const mx_program *program, int dtype)
 {
-    return dtype == MX_FLOAT32 ||
-           ((dtype == MX_FLOAT16 || dtype == MX_BFLOAT16) && mx_program_can(program, MX_CAN_ROUND_ANEW));
+    return dtype == MX_FLOAT32 || (mx_dtype_is_narrow(dtype) && mx_program_can(program, MX_CAN_ROUND_ANEW));
 }
 
 static bool fits(const mx_program *program, const mx_step *conv, const mx_step *norm, bool same_part)

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "gluon/op.gen.h"
+#include "ndarray/dtype.h"
 #include "op/formula/fused.h"
 #include "pass/passes.h"
 
@@ -51,7 +52,7 @@ static bool row_of(const mx_step *step, mx_fused_row *row)
 
 static bool joinable(const mx_program *program, int dtype)
 {
-    const bool narrow = dtype == MX_FLOAT16 || dtype == MX_BFLOAT16;
+    const bool narrow = mx_dtype_is_narrow(dtype);
     return dtype == MX_FLOAT32 || (narrow && mx_program_can(program, MX_CAN_CHAIN_NARROW));
 }
 

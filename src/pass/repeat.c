@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ndarray/dtype.h"
 #include "pass/rebuild.h"
 
 mx_read *mx_reads_new(const mx_program *program)
@@ -38,6 +39,8 @@ static bool writes(const mx_program *program, const mx_step *step)
     return mx_step_mutates(step);
 }
 
+/* What was rounded to 16 bits when it was saved would give other results. */
+
 bool mx_step_repeats(const mx_program *program, const mx_step *step, mx_again *again)
 {
     again->op = NULL;
@@ -47,6 +50,10 @@ bool mx_step_repeats(const mx_program *program, const mx_step *step, mx_again *a
         return true;
     if (step->op->again)
         step->op->again(step->attrs, again);
+    /* A statistic that was rounded to 16 bits when it was saved would give other results. */
+    for (int k = 0; again->op && k < again->n_in; k++)
+        if (again->from[k] < 0 && mx_dtype_is_narrow(program->values.items[step->out[-1 - again->from[k]]].dtype))
+            again->op = NULL;
     return again->op != NULL;
 }
 

@@ -209,7 +209,8 @@ const char *program_run(program *p)
         return NULL;
     mx_block *block = mx_block_new("Program", .forward_many = forward, .hybrid = true, .user = p);
     if ((d = check_hybridized(p, block, "hybridized", false, &reference)) ||
-        (d = check_hybridized(p, block, "hybridized, recomputing", true, &reference)) || (d = check_read_again(p, &reference)))
+        (d = check_hybridized(p, block, "hybridized, recomputing", true, &reference)) ||
+        (d = check_read_again(p, &reference)))
         return d;
     if ((d = program_train(p)))
         return d;

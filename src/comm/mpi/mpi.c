@@ -20,6 +20,7 @@
 #include "comm/mpi/sum.h"
 #include "comm/transport.h"
 #include "ndarray/convert.h"
+#include "ndarray/dtype.h"
 
 #define NOTICES 64 /* notices that may be under way at once */
 
@@ -115,8 +116,6 @@ static void make_half_ops(void)
 
 /* ---- types ---------------------------------------------------------------------------------------------------------- */
 
-static bool is_half(mx_dtype dtype) { return dtype == MX_FLOAT16 || dtype == MX_BFLOAT16; }
-
 static MPI_Datatype type_of(mx_dtype dtype)
 {
     switch (dtype) {
@@ -134,7 +133,7 @@ static MPI_Datatype type_of(mx_dtype dtype)
 static MPI_Op op_of(mx_dtype dtype, mx_reduction how)
 {
     const int k = how == MX_MIN ? 1 : how == MX_MAX ? 2 : how == MX_PRODUCT ? 3 : 0;
-    if (is_half(dtype))
+    if (mx_dtype_is_narrow(dtype))
         return half_op[dtype == MX_BFLOAT16][k];
     if (dtype == MX_BOOL)
         return k == 1 || k == 3 ? MPI_LAND : MPI_LOR;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gluon/block/core.h"
+#include "ndarray/dtype.h"
 
 static bool ok(const mx_block *block, const char *function)
 {
@@ -75,7 +76,7 @@ mx_code mx_block_cast(mx_block *block, mx_dtype dtype)
 {
     if (!ok(block, "mx_block_cast"))
         return mx_error_code();
-    const bool narrow = dtype == MX_FLOAT16 || dtype == MX_BFLOAT16;
+    const bool narrow = mx_dtype_is_narrow(dtype);
     const mx_dtype own = narrow && block->layer && block->layer->wide ? MX_FLOAT32 : dtype;
     for (int64_t i = 0; i < block->params->entries.length; i++)
         if (mx_parameter_cast(block->params->entries.entries[i].pointer, own))

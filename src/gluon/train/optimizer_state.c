@@ -52,7 +52,7 @@ mx_code mx_optimizer_zeros(mx_array *weight, int count, mx_array **state)
 
 bool mx_optimizer_keeps_master(const mx_optimizer *self, const mx_array *weight)
 {
-    return self->multi_precision && (weight->dtype == MX_FLOAT16 || weight->dtype == MX_BFLOAT16);
+    return self->multi_precision && mx_dtype_is_narrow(weight->dtype);
 }
 
 static const mx_optimizer_methods *methods_of(const mx_optimizer *self)

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "ndarray/dtype.h"
 #include "op/def/gemm/attention_fused.h"
 #include "op/emit.h"
 
@@ -166,7 +167,7 @@ static mx_code infer_shape(mx_infer *infer)
     return mx_infer_out(infer, 0, &out) || mx_infer_out(infer, 1, &lse) ? mx_error_code() : MX_OK;
 }
 
-static int lse_type(int type) { return type == MX_FLOAT16 || type == MX_BFLOAT16 ? MX_FLOAT32 : type; }
+static int lse_type(int type) { return mx_dtype_is_narrow(type) ? MX_FLOAT32 : type; }
 
 /* Input i, and what it is called after, have the type of the query; mask and lengths any. */
 static mx_code infer_operands(mx_infer *infer, int first, int type)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "ndarray/dtype.h"
 #include "op/emit.h"
 #include "op/op.h"
 #include "op/walk.h"
@@ -198,7 +199,7 @@ static mx_code infer_ce(mx_infer *infer)
 static mx_code infer_ce_type(mx_infer *infer)
 {
     const int type = infer->in_type[0];
-    const int wide = type == MX_FLOAT16 || type == MX_BFLOAT16 ? MX_FLOAT32 : type;
+    const int wide = mx_dtype_is_narrow(type) ? MX_FLOAT32 : type;
     if (mx_infer_out_type(infer, 0, type) || mx_infer_out_type(infer, 1, wide))
         return mx_error_code();
     if (infer->in_type[1] == MX_DTYPE_NONE)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "ndarray/dtype.h"
 #include "op/emit.h"
 #include "op/expect.h"
 #include "op/formula/pointwise_numbers.h"
@@ -90,7 +91,7 @@ static mx_code infer_type(mx_infer *infer)
         return MX_OK;
     if (mx_infer_in_type(infer, 0, data) || mx_infer_out_type(infer, 0, data))
         return mx_error_code();
-    const bool narrow = data == MX_FLOAT16 || data == MX_BFLOAT16;
+    const bool narrow = mx_dtype_is_narrow(data);
     for (int i = 1; i < 5; i++) {
         if (infer->in_type[i] == MX_DTYPE_NONE)
             infer->in_type[i] = narrow ? MX_FLOAT32 : data;

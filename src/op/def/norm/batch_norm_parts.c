@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "ndarray/dtype.h"
 #include "op/op.h"
 #include "op/walk.h"
 
@@ -116,7 +117,7 @@ static mx_code infer_backward(mx_infer *infer)
 static void types_of(mx_infer *infer, int data, int *own, int *rows)
 {
     *own = infer->in_type[data];
-    *rows = *own == MX_FLOAT16 || *own == MX_BFLOAT16 ? MX_FLOAT32 : *own;
+    *rows = mx_dtype_is_narrow(*own) ? MX_FLOAT32 : *own;
 }
 
 static mx_code type_in(mx_infer *infer, int begin, int end, int type)

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "ndarray/dtype.h"
 #include "op/op.h"
 #include "op/def/rnn/rnn_compose.h"
 
@@ -110,7 +111,7 @@ static mx_code infer_shape(mx_infer *infer)
     return mx_infer_out(infer, infer->n_out - 1, &reserve);
 }
 
-static int reserve_type(int type) { return type == MX_FLOAT16 || type == MX_BFLOAT16 ? MX_FLOAT32 : type; }
+static int reserve_type(int type) { return mx_dtype_is_narrow(type) ? MX_FLOAT32 : type; }
 
 static mx_code infer_type(mx_infer *infer)
 {
