@@ -47,7 +47,7 @@ static mx_arrays dense_forward(mx_block *self, mx_arrays in)
 static mx_block *densely_connected(void)
 {
     mx_block *net = mx_block_new("Dense", .forward_many = dense_forward, .hybrid = true);
-    char name[8];
+    char name[16];
     for (int i = 0; i < 8; i++) {
         snprintf(name, sizeof name, "c%d", i);
         mx_block_child(net, name, conv(4));
