@@ -72,10 +72,13 @@ def test_results_are_the_same(fused):
     assert equal(train(saved, fused), train(again, fused))
 
 
-def test_imperative_results_are_the_same():
+def test_imperative_results_are_close():
+    """On a GPU the kernels of a plan round in another order."""
     imperative, again = network(), network()
     again.hybridize(recompute=True)
-    assert equal(train(imperative), train(again))
+    for one, other in zip(train(imperative), train(again)):
+        for x, y in zip(one, other):
+            np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
 
 
 def test_steps_are_repeated_and_the_switch_can_be_taken_back():
