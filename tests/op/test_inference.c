@@ -1,14 +1,16 @@
 /* What inference answers, for every operator: its samples, and the same calls with one thing changed.
  *
  * tests/op/inference.gen.txt holds one letter per call: what was inferred (a hash of all shapes and types, as a letter
- * or digit) or which error came (a sign).  So a rule that accepts more or less than before, or that infers something
- * else, is noticed here, also for calls that no other test makes.  After an intended change:
+ * or digit) or which error came (its code and message, as a sign).  So a rule that accepts more or less than before, that
+ * infers something else or says something else is noticed here, also for calls that no other test makes.  After an
+ * intended change:
  *
  *     test_op_inference -w        writes the file again; look at the difference
  *
  * ctest-levels: best (nothing is computed)
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,11 +58,21 @@ static uint64_t mix(uint64_t hash, const mx_shape_t *shapes, const int *types, i
     return hash;
 }
 
-/* The letter of what was inferred; the sign of the error. */
+/* The sign of the error that has come. */
+static char sign(mx_code code)
+{
+    static const char signs[] = "!\"#$%&'()*+,-./:;<=>?@[]^_{|}~";
+    uint64_t hash = (uint64_t)code;
+    for (const char *p = mx_error_message(); *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 1099511628211u;
+    mx_error_clear();
+    return signs[(hash ^ hash >> 32) % (sizeof signs - 1)];
+}
+
+/* The letter of what was inferred, or a sign. */
 static char answer(call *c)
 {
     static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    static const char signs[] = "!\"#$%&'()*+,-./:;<=>?@[]^_{|}~";
     mx_infer infer = {c->op, c->attrs, c->n_in, c->n_out, c->in, c->out, c->in_type, c->out_type, NULL};
     const mx_schema *schema = c->op->schema;
     mx_error_clear();
@@ -70,20 +82,21 @@ static char answer(call *c)
         c->n_out = infer.n_out = mx_op_count_out(c->op, c->attrs);
         code = infer.n_out < 0 || infer.n_out > MX_MAX_OUTPUTS ? MX_ERR_ARGUMENT : mx_op_infer(&infer);
     }
-    mx_error_clear();
     if (code)
-        return signs[(unsigned)code % (sizeof signs - 1)];
+        return sign(code);
+    mx_error_clear();
     uint64_t hash = mix(mix(14695981039346656037u, c->in, c->in_type, c->n_in), c->out, c->out_type, c->n_out);
     hash = (hash ^ (uint64_t)mx_op_count_visible(c->op, c->attrs)) * 1099511628211u;
     return letters[(hash ^ hash >> 32) % (sizeof letters - 1)];
 }
 
+/* Infers what is unknown. */
+static bool is_valid(call *c) { return isalnum(answer(c)); }
+
 /* Appends the answer to a call, which the words describe. */
-static void ask(const call *from, const char *format, ...) MX_PRINTF(2, 3);
-static void ask(const call *from, const char *format, ...)
+static void append(char found, const char *format, ...) MX_PRINTF(2, 3);
+static void append(char found, const char *format, ...)
 {
-    call c = *from;
-    const char found = answer(&c);
     assert_true(record.n < LETTERS - 2);
     record.letters[record.n++] = found;
     const char wanted = record.n <= record.known ? record.wanted[record.n - 1] : found;
@@ -96,6 +109,9 @@ static void ask(const call *from, const char *format, ...)
     va_end(args);
     printf(": the answer is '%c', wanted '%c' (letters: what is inferred, signs: errors)\n", found, wanted);
 }
+
+static char answer_of(call c) { return answer(&c); }
+#define ask(call, ...) append(answer_of(*(call)), __VA_ARGS__)
 
 /* ---- what is changed -------------------------------------------------------------------------------------------- */
 
@@ -150,7 +166,7 @@ static void change_inputs(call *c)
 static void change_outputs(call *c)
 {
     call known = *c;
-    if (answer(&known) < '0' || known.n_out < 1)
+    if (!is_valid(&known) || known.n_out < 1)
         return;
     memcpy(known.in, c->in, sizeof c->in), memcpy(known.in_type, c->in_type, sizeof c->in_type);
     for (int k = 0; k < known.n_out && k < 3; k++) {
@@ -176,9 +192,8 @@ static void change_outputs(call *c)
 static void with_attribute(const call *from, const mx_field *f, const char *text)
 {
     call c = *from;
-    if (!mx_schema_set(c.op->schema, c.attrs, c.op->name, f->name, text))
-        ask(&c, "%s=%s", f->name, text);
-    mx_error_clear();
+    const mx_code code = mx_schema_set(c.op->schema, c.attrs, c.op->name, f->name, text);
+    append(code ? sign(code) : answer(&c), "%s=%s", f->name, text);
 }
 
 /* "(2, 3)" with one element changed, one more, one less. */
@@ -202,6 +217,7 @@ static void change_dims(const call *from, const mx_field *f)
         ask(&c, "%s with one element less", f->name);
     }
     *dims = *old;
+    with_attribute(from, f, "()");
     if (old->n < 0)
         with_attribute(from, f, "(1,)"), with_attribute(from, f, "(2, 2)");
     else if (old->n < (int)(sizeof old->d / sizeof *old->d)) {
@@ -220,6 +236,7 @@ static void change_integer(const call *from, const mx_field *f)
             with_attribute(from, f, text);
         }
     with_attribute(from, f, "-1"), with_attribute(from, f, "0"), with_attribute(from, f, "5");
+    with_attribute(from, f, "2147483648");
 }
 
 static void change_attributes(const call *c)
@@ -227,12 +244,15 @@ static void change_attributes(const call *c)
     char choice[64];
     for (int i = 0; c->op->schema && i < c->op->schema->count; i++) {
         const mx_field *f = &c->op->schema->fields[i];
+        with_attribute(c, f, "(7, no)");
         if (f->type == MX_FIELD_BOOL)
             with_attribute(c, f, *(const bool *)(c->attrs + f->offset) ? "False" : "True");
         else if (f->type == MX_FIELD_INT)
             change_integer(c, f);
         else if (f->type == MX_FIELD_FLOAT)
             with_attribute(c, f, "-1"), with_attribute(c, f, "0"), with_attribute(c, f, "1.5");
+        else if (f->type == MX_FIELD_FLOATS)
+            with_attribute(c, f, "()"), with_attribute(c, f, "(-1,)"), with_attribute(c, f, "(0, 2.5, 3)");
         else if (f->type == MX_FIELD_DTYPE)
             with_attribute(c, f, "float16"), with_attribute(c, f, "int32");
         else if (f->type == MX_FIELD_DIMS)
@@ -252,7 +272,7 @@ static void choose_types(call *c, const ops_case *sample)
     for (int i = 0; i < c->n_in; i++)
         c->in_type[i] = c->in[i].ndim < 0 ? MX_DTYPE_NONE : sample->integer[i] ? MX_INT32 : MX_FLOAT32;
     tried = *c;
-    if (answer(&tried) >= '0' || !ops_types(sample, MX_FLOAT32, 1, types))
+    if (is_valid(&tried) || !ops_types(sample, MX_FLOAT32, 1, types))
         return;
     for (int i = 0; i < c->n_in; i++)
         c->in_type[i] = c->in[i].ndim < 0 ? MX_DTYPE_NONE : types[i];

@@ -117,6 +117,19 @@ def test_gradients_of_long_causal_attention():
         np.testing.assert_allclose(x.grad.asnumpy(), heads_last(wanted, "NTC"), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("kv_heads", [HEADS, 2])
+def test_without_keys_everything_is_zero(kv_heads):
+    with mx.util.np_shape(True):
+        query, key = nd.ones((N, TQ, HEADS * D)), nd.zeros((N, 0, kv_heads * D))
+        for x in (query, key):
+            x.attach_grad()
+        query.grad[:] = 7
+        with autograd.record():
+            out = nd.contrib.attention(query, key, key, heads=HEADS, kv_heads=kv_heads)
+        out.backward()
+        assert not out.asnumpy().any() and not query.grad.asnumpy().any() and key.grad.shape == key.shape
+
+
 def philox(seed, counter):
     c, k = [counter & 0xFFFFFFFF, counter >> 32, 0, 0], [seed & 0xFFFFFFFF, seed >> 32]
     for _ in range(10):
