@@ -127,6 +127,8 @@ static void change_shape(const call *from, mx_shape_t *shape, const char *which,
         ask(from, "%s %d with axis %d shorter by one", which, i, axis);
         shape->dim[axis] = -1;
         ask(from, "%s %d with axis %d unknown", which, i, axis);
+        shape->dim[axis] = (int64_t)1 << 33;
+        ask(from, "%s %d with a very long axis %d", which, i, axis);
     }
     if (old.ndim < MX_MAX_NDIM) {
         shape->dim[shape->ndim++] = 1;

@@ -90,6 +90,29 @@ def test_labels():
         nd.CTCLoss(nd.ones((4, 2, 5)), nd.array([[1, 2, -1], [5, 0, 0]]))
 
 
+@pytest.mark.parametrize("call, low, high, name", [
+    (lambda x: nd.softmax_cross_entropy(nd.ones((3, 4)), x), 0, 3, "label"),
+    (lambda x: nd.SVMOutput(nd.ones((3, 4)), x), 0, 3, "label"),
+    (lambda x: nd.SoftmaxOutput(nd.ones((3, 4)), x), 0, 3, "label"),
+    (lambda x: nd.SoftmaxOutput(nd.ones((3, 4)), x, use_ignore=True, ignore_label=-7), 0, 3, "label"),
+    (lambda x: nd.SoftmaxOutput(nd.ones((1, 4, 3)), x.reshape((1, 3)), multi_output=True), 0, 3, "label"),
+    (lambda x: nd.take(nd.ones((4, 2)), x, mode="raise"), -4, 3, "indices"),
+    (lambda x: nd.take(nd.ones((4, 2)), x, mode="clip"), 0, 3, "indices"),
+    (lambda x: nd.pick(nd.ones((3, 4)), x), 0, 3, "index"),
+    (lambda x: nd.one_hot(x, 4), 0, 3, "indices")])
+def test_ranges_of_indices(call, low, high, name):
+    call(nd.array([low, high, 0])).asnumpy()
+    for wrong in (low - 1, high + 1):
+        with pytest.raises(IndexError, match=rf"{name} holds {wrong} at position 1, wanted {low} to {high}"):
+            call(nd.array([0, wrong, 0]))
+
+
+def test_indices_without_a_range():
+    nd.take(nd.ones((4, 2)), nd.array([-9, 11]), mode="wrap").asnumpy()
+    nd.SoftmaxOutput(nd.ones((2, 4)), nd.array([-7, 3]), use_ignore=True, ignore_label=-7).asnumpy()
+    nd.SoftmaxOutput(nd.ones((2, 4)), 9 * nd.ones((2, 4))).asnumpy()  # probabilities
+
+
 def test_lengths_of_sequences():
     """No longer than the axis of time, which is the first or the second one."""
     for call in (nd.SequenceMask, nd.SequenceLast, nd.SequenceReverse):

@@ -626,6 +626,22 @@ def test_arrows_pass_beside_boxes():
 
 # ---- sizes at which kernels take another way ----------------------------------------------------------------------------
 
+@pytest.mark.parametrize("dtype, most", [("uint8", 256), ("int8", 128), ("float16", 2049)])
+def test_indices_that_the_type_cannot_hold(dtype, most):
+    for size, fits in ((most, True), (most + 1, False)):
+        x = mx.nd.arange(size)
+        calls = [lambda: mx.nd.argsort(x, dtype=dtype, is_ascend=False), lambda: mx.nd.topk(x, dtype=dtype),
+                 lambda: mx.nd.topk(x, dtype=dtype, ret_typ="both")[1]]
+        for call in calls:
+            if fits:
+                assert call().asnumpy()[0] == most - 1
+            else:
+                with pytest.raises(mx.MXNetError, match=f"dtype {dtype} cannot hold the indices of an axis of size {size}"):
+                    call()
+        assert mx.nd.topk(x, dtype=dtype, ret_typ="value").asscalar() == size - 1
+        assert mx.nd.topk(x, dtype=dtype, ret_typ="mask").asnumpy().sum() == 1
+
+
 @pytest.mark.parametrize("dtype", ["int64", "float64", "int32", "float32"])
 def test_sorting_numbers_that_differ_little(dtype):
     """Large numbers that a narrower type would make equal; keys in which one, two or three bytes vary."""
