@@ -162,6 +162,11 @@ static void change_inputs(call *c)
         change_shape(c, &c->in[i], "input", i);
         change_type(c, &c->in_type[i], "input", i);
     }
+    if (c->op->flags & MX_OP_LIST && c->n_in > 0) {
+        call fewer = *c;
+        fewer.n_in--;
+        ask(&fewer, "one input less");
+    }
 }
 
 /* Results that are known, with and without the inputs. */

@@ -626,6 +626,24 @@ def test_arrows_pass_beside_boxes():
 
 # ---- sizes at which kernels take another way ----------------------------------------------------------------------------
 
+def test_flip_names_itself():
+    x = np.array([[1, 2], [3, 4]])
+    assert (np.flip(x, (-1, 0)).asnumpy() == [[4, 3], [2, 1]]).all()
+    for axis in (2, -3, (2, 0), (0, -3)):
+        with pytest.raises(mx.MXNetError, match="^flip: axis -?[23] is out of bounds for an array with 2 axes"):
+            np.flip(x, axis)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_gradient_when_everything_is_dropped(create_graph):
+    x = mx.nd.ones((3, 4))
+    x.attach_grad()
+    with mx.autograd.record():
+        y = mx.nd.Dropout(x, p=1)
+        dx = mx.autograd.grad([y], [x], create_graph=create_graph, retain_graph=True)[0]
+    assert not y.asnumpy().any() and (dx.asnumpy() == 0).all()
+
+
 @pytest.mark.parametrize("dtype, most", [("uint8", 256), ("int8", 128), ("float16", 2049)])
 def test_indices_that_the_type_cannot_hold(dtype, most):
     for size, fits in ((most, True), (most + 1, False)):
