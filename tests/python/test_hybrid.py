@@ -57,6 +57,29 @@ def test_imperative_equals_hybridized(name):
         same(values[key], values2[key])
 
 
+@pytest.mark.parametrize("mode", ["clip", "wrap"])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [1, -1])
+@pytest.mark.parametrize("temperature", [None, 2])
+def test_likelihoods_written_by_hand(mode, keepdims, axis, temperature):
+    """The plan joins log_softmax and pick where one operator computes the same; labels outside of the classes tell modes apart."""
+    class Likelihood(nn.HybridBlock):
+        def hybrid_forward(self, F, x, label):
+            chosen = F.pick(F.log_softmax(x, axis=-1, temperature=temperature), label, axis=axis, keepdims=keepdims, mode=mode)
+            return F.negative(chosen)
+
+    shape = (4, 5, 6)
+    x = nd.random.normal(shape=shape)
+    label = nd.random.randint(-3, 9, shape[:1] + ((6,) if axis == 1 else (5,))).astype("float32")
+    net = Likelihood()
+    plain = step(net, [x, label])
+    net.hybridize()
+    hybridized = step(net, [x, label])
+    assert plain[0].shape == hybridized[0].shape
+    same = exact if mx.current_context().device_type == "cpu" else close
+    same(plain[0], hybridized[0]), same(plain[1], hybridized[1])
+
+
 def test_every_library_layer_has_a_case():
     from mxnet.gluon import loss
     cases = {name.split()[0] for name in ALL}
