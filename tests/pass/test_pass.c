@@ -255,6 +255,12 @@ static void dumps_are_readable(void **state)
     mx_text_free(&text);
 }
 
+static void check_broken(const mx_program *program, const char *words)
+{
+    assert_int_not_equal(mx_program_verify(program, "nonsense"), MX_OK);
+    check_error(MX_ERR_STATE, "nonsense", words);
+}
+
 static void the_verifier_notices(void **state)
 {
     (void)state;
@@ -262,11 +268,22 @@ static void the_verifier_notices(void **state)
     formula f = twice;
     mx_block *block = planned(&f, check_array(MX_DIMS(2, 3), 1), 0);
     mx_program *program = &mx_hybrid_last(block)->program;
-    const int32_t input = program->steps.items[0].in[0];
-    program->steps.items[0].in[0] = program->steps.items[program->steps.length - 1].out[0];
-    assert_int_not_equal(mx_program_verify(program, "nonsense"), MX_OK);
-    check_error(MX_ERR_STATE, "nonsense", "before it is computed");
-    program->steps.items[0].in[0] = input;
+    mx_step *first = &program->steps.items[0], *last = &program->steps.items[program->steps.length - 1];
+    mx_shape_t *shape = &program->values.items[first->out[0]].shape;
+    const int32_t input = first->in[0], output = first->out[0];
+    const mx_shape_t known = *shape;
+
+    first->in[0] = last->out[0];
+    check_broken(program, "reads a value before it is computed");
+    first->in[0] = (int32_t)program->values.length;
+    check_broken(program, "reads a value that does not exist");
+    first->in[0] = input, first->out[0] = -1;
+    check_broken(program, "writes a value that does not exist");
+    first->out[0] = output, *shape = MX_UNKNOWN_SHAPE;
+    check_broken(program, "of unknown shape");
+    *shape = known, last->dead = true;
+    check_broken(program, "result 0 is not computed");
+    last->dead = false;
     assert_int_equal(mx_program_verify(program, "nothing"), MX_OK);
 }
 
