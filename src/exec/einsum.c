@@ -183,7 +183,7 @@ static mx_code sum_over(term *t, const bool *unwanted)
     return t->array ? MX_OK : mx_error_code();
 }
 
-/* Sizes agree; an axis of size 1 beside a longer one is broadcast, that is, dropped. */
+/* Sizes agree; an axis of size 1 beside another size is broadcast, that is, dropped. */
 static mx_code agree_on_sizes(call *c)
 {
     int64_t size[128];
@@ -193,7 +193,7 @@ static mx_code agree_on_sizes(call *c)
         for (int k = 0; k < c->in[i].n && c->in[i].array->ndim >= 0; k++) {
             const int label = c->in[i].label[k];
             const int64_t n = c->in[i].array->shape[k];
-            if (n >= 0 && n != 1 && size[label] > 1 && n != size[label])
+            if (n >= 0 && n != 1 && size[label] >= 0 && size[label] != 1 && n != size[label])
                 return mx_fail(MX_ERR_SHAPE, "einsum: '%c' in '%s' has %lld elements in operand %d, %lld before",
                                label < 'A' ? '.' : label, c->text, (long long)n, i, (long long)size[label]);
             size[label] = size[label] == -1 || size[label] == 1 ? n : size[label];
@@ -201,7 +201,7 @@ static mx_code agree_on_sizes(call *c)
     for (int i = 0; i < c->count; i++) {
         bool unwanted[128] = {false};
         for (int k = 0; k < c->in[i].n && c->in[i].array->ndim >= 0; k++)
-            unwanted[(int)c->in[i].label[k]] = c->in[i].array->shape[k] == 1 && size[(int)c->in[i].label[k]] > 1;
+            unwanted[(int)c->in[i].label[k]] = c->in[i].array->shape[k] == 1 && size[(int)c->in[i].label[k]] != 1;
         if (sum_over(&c->in[i], unwanted))
             return mx_error_code();
     }

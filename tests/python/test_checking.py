@@ -74,6 +74,24 @@ def test_backward_names_the_block():
         loss.backward()
 
 
+def test_gradients_of_scaled_losses_may_overflow():
+    """In 16 bits, where a trainer looks at them and takes a smaller factor; values may not."""
+    x = nd.full((2,), 300, dtype="float16")
+    x.attach_grad()
+    with autograd.record():
+        y = x * 200
+    y.backward(nd.full((2,), 2000, dtype="float16"))
+    assert np.isinf(x.grad.asnumpy()).all()
+    with pytest.raises(mx.MXNetError, match="made inf"):
+        x * 300
+    x = nd.full((2,), 1e30)
+    x.attach_grad()
+    with autograd.record():
+        y = x * 1e5
+    with pytest.raises(mx.MXNetError, match="made inf"):
+        y.backward(nd.full((2,), 1e35))
+
+
 def test_labels():
     loss = gluon.loss.SoftmaxCrossEntropyLoss()
     loss(nd.ones((3, 10)), nd.array([0, 9, 5])).asnumpy()

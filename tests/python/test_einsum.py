@@ -76,11 +76,20 @@ def test_hybridized():
     ("ij,jk->ik", [(2, 3)], "2 terms|more terms|operands"), ("ij->ij", [(2, 3), (3, 4)], "1 terms"),
     ("ij,jk->ik", [(2, 3), (4, 5)], "'j'.* 4 .* 3"), ("ijk->i", [(2, 3)], "2 axes"), ("ij->ik", [(2, 3)], "'k'.*no operand"),
     ("ij->ii", [(2, 3)], "occurs twice"), ("i1->i", [(2, 3)], "not a letter"), ("ij-ij", [(2, 3)], "is not like"),
-    ("i->i", [(2, 3)], "2 axes"),
+    ("i->i", [(2, 3)], "2 axes"), ("i,i->", [(5,), (0,)], "'i'.* 0 elements .* 5 before"), ("i,i->", [(0,), (5,)], "'i'.* 5 .* 0"),
 ])
 def test_errors(text, shapes, message):
-    with pytest.raises(mx.MXNetError, match=message):
+    with mx.util.np_shape(True), pytest.raises(mx.MXNetError, match=message):
         nd.einsum(text, *map(nd.ones, shapes))
+
+
+@pytest.mark.parametrize("text, shapes", [("i,i->", [(0,), (1,)]), ("i,i->i", [(1,), (0,)]), ("ij,jk->ik", [(2, 0), (0, 3)]),
+                                          ("ij,jk->ik", [(2, 1), (0, 3)]), ("ij->j", [(0, 3)]), ("i,j->ij", [(0,), (3,)])])
+def test_empty_axes(text, shapes):
+    with mx.util.np_shape(True):
+        result = nd.einsum(text, *map(nd.ones, shapes)).asnumpy()
+    wanted = np.einsum(text, *map(np.ones, shapes))
+    assert result.shape == wanted.shape and (result == wanted).all()
 
 
 def test_wrong_kinds():
