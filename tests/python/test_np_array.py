@@ -56,6 +56,11 @@ def test_indexing_errors():
     assert [float(row) for row in np.arange(3)] == [0, 1, 2] and [row.shape for row in np.ones((2, 3))] == [(3,), (3,)]
 
 
+def test_printing_of_truth_values(on_host):
+    for values in ([True, False], [[True, True], [False, True]], [True], [[False]], []):
+        assert str(np.array(values, dtype=bool)) == str(onp.array(values, dtype=bool))
+
+
 def test_printing(on_host):
     assert repr(np.array([1, 2.5])) == "array([1. , 2.5])" and str(np.array([1, 2.5])) == "[1.  2.5]"
     assert repr(np.array(3)) == "array(3.)" and repr(np.zeros((0, 3))) == "array([], shape=(0, 3))"

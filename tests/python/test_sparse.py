@@ -1,5 +1,6 @@
 """Sparse arrays: making, converting, arithmetic, products, gradients, lazy updates, files, iterators, refusals."""
 import pickle
+import struct
 
 import numpy as np
 import pytest
@@ -682,6 +683,19 @@ def test_files(tmp_path):
     same(net.weight.data(), y)
 
 
+@pytest.mark.parametrize("stored, starts", [(4, 0), (4, 2), (4, 4), (0, 1), (0, 2)])
+def test_files_with_row_starts_of_a_wrong_length(tmp_path, stored, starts):
+    """Without elements there may be none at all, which MXNet writes."""
+    path = str(tmp_path / "x.params")
+    x = np.zeros((2, 5), "float32")
+    x.flat[:stored] = 1
+    nd.save(path, nd.array(x).tostype("csr"))
+    raw, three = open(path, "rb").read(), struct.pack("<Iq", 1, 3)
+    assert raw.count(three) == 1
+    with pytest.raises(MXNetError, match="contradict each other"):
+        nd.load_frombuffer(raw.replace(three, struct.pack("<Iq", 1, starts)))
+
+
 def test_iterators(tmp_path):
     a, x = random_csr((5, 4))
     batches = list(mx.io.NDArrayIter(a, np.arange(5), 2, last_batch_handle="discard"))
@@ -828,6 +842,15 @@ def test_custom_operators_take_sparse_arrays():
         y.backward()
         np.testing.assert_array_equal(y.asnumpy(), values ** 2)
         np.testing.assert_array_equal(x.grad.asnumpy(), 2 * values)
+
+
+def test_edges(on_host):
+    graph = nd.array([[0, 7, 0], [5, 0, 6], [0, 0, 0]])
+    u, v, ids = [0, 0, 1, 1, 1, 2], [0, 1, 0, 1, 2, 2], [-1, 7, 5, -1, 6, -1]
+    assert nd.contrib.edge_id(graph.tostype("csr"), nd.array(u), nd.array(v)).asnumpy().tolist() == ids
+    for u, v in ((nd.ones((1, 1)), nd.ones((1,))), (nd.ones((1,)), nd.ones((1, 1))), (nd.ones((2,)), nd.ones((1,)))):
+        with pytest.raises(mx.MXNetError, match="edge_id: .*(wanted one axis|two lists of vertices|shape)"):
+            nd.contrib.edge_id(graph.tostype("csr"), u, v)
 
 
 def test_edges_outside_of_the_graph(on_host):
