@@ -57,8 +57,11 @@ def test_indexing_errors():
 
 
 def test_printing_of_truth_values(on_host):
-    for values in ([True, False], [[True, True], [False, True]], [True], [[False]], []):
-        assert str(np.array(values, dtype=bool)) == str(onp.array(values, dtype=bool))
+    for values in ([True, False], [[True, True], [False, True]], [True], [[False]], [], [True, False] * 30):
+        wanted = onp.array(values, dtype=bool)
+        assert str(np.array(values, dtype=bool)) == str(wanted)
+        if wanted.size:
+            assert str(nd.array(values, dtype=bool)).split("\n<")[0] == "\n" + str(wanted)
 
 
 def test_printing(on_host):

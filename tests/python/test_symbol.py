@@ -172,6 +172,16 @@ def test_several_outputs():
         sym.Group([])
 
 
+def test_inputs_that_an_attribute_asks_for():
+    x = sym.var("x")
+    assert sym.softmax(x, name="a").list_arguments() == ["x"]
+    assert sym.softmax(x, use_length=True, name="a").list_arguments() == ["x", "a_length"]
+    assert sym.contrib.attention(x, heads=2, roles="packed", name="a").list_arguments() == ["x"]
+    assert sym.contrib.attention(x, heads=2, roles="packed", use_mask=True, name="a").list_arguments() == ["x", "a_mask"]
+    assert sym.FullyConnected(x, num_hidden=2, name="a").list_arguments() == ["x", "a_weight", "a_bias"]
+    assert sym.FullyConnected(x, num_hidden=2, no_bias=True, name="a").list_arguments() == ["x", "a_weight"]
+
+
 def test_methods():
     x = sym.var("x")
     a = nd.array(np.random.rand(2, 3, 4))
