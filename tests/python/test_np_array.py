@@ -57,7 +57,7 @@ def test_indexing_errors():
 
 
 def test_printing_of_truth_values(on_host):
-    for values in ([True, False], [[True, True], [False, True]], [True], [[False]], [], [True, False] * 30):
+    for values in ([True, False], [[True, True], [False, True]], [True], [[False]], [], [True, False] * 30, [[True] * 40]):
         wanted = onp.array(values, dtype=bool)
         assert str(np.array(values, dtype=bool)) == str(wanted)
         if wanted.size:
