@@ -588,7 +588,9 @@ static void test_bad_options(void **state)
         {"Conv2D", "channels=3, kernel_size=(3, 3, 3)", "kernel_size"}, {"Conv2D", "channels=3, kernel_size=0", "kernel_size"},
         {"Conv2D", "channels=3, kernel_size=3, strides=0", "strides"}, {"Conv2D", "channels=3, kernel_size=3, padding=-1", "padding"},
         {"Conv2D", "channels=3, kernel_size=3, groups=2", "groups"}, {"Conv2D", "channels=4, kernel_size=3, groups=2, in_channels=3", "groups"},
-        {"Conv2D", "channels=3, kernel_size=3, layout=NCW", "layout"}, {"MaxPool2D", "pool_size=0", "pool_size"}, {"MaxPool2D", "layout=abc", "layout"},
+        {"Conv2D", "channels=3, kernel_size=3, layout=NCW", "layout"}, {"MaxPool2D", "pool_size=0", "pool_size"},
+        {"MaxPool2D", "pool_size=(2, 2, 2)", "pool_size"}, {"AvgPool1D", "strides=(1, 1)", "strides"}, {"MaxPool3D", "padding=(1, 1)", "padding"},
+        {"MaxPool2D", "layout=abc", "layout"},
         {"Dropout", "rate=1.5", "rate"}, {"Activation", "activation=None", "activation"}, {"PReLU", "in_channels=0", "in_channels"},
         {"Flatten", "x=1", "Flatten"}, {"BatchNorm", "momentum=2", "momentum"},
     };

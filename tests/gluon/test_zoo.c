@@ -218,12 +218,29 @@ static void test_torch(void **state)
     check_error(MX_ERR_FILE, "absent.safetensors");
 }
 
+static void test_activations(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    float x[25], y[25], limited[25];
+    for (int i = 0; i < 25; i++)
+        x[i] = (float)(i - 8) / 2;
+    mx_array *in = mx_array_from(MX_DIMS(25), MX_FLOAT32, x);
+    mx_array_read(mx_call(mx_hard_swish(), in), y, sizeof y);
+    mx_array_read(mx_call(mx_relu6(), in), limited, sizeof limited);
+    check_no_error();
+    for (int i = 0; i < 25; i++) {
+        assert_float_equal(y[i], x[i] * fminf(fmaxf(x[i] + 3, 0), 6) / 6, 1e-6);
+        assert_float_equal(limited[i], fminf(fmaxf(x[i], 0), 6), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_name), cmocka_unit_test(test_sizes), cmocka_unit_test(test_torch), cmocka_unit_test(test_own_sizes),
         cmocka_unit_test(test_small_nasnet), cmocka_unit_test(test_files), cmocka_unit_test(test_wrong_arguments),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_activations),
     };
     return cmocka_run_group_tests_name("zoo", tests, NULL, NULL);
 }

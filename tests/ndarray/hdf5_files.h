@@ -130,6 +130,18 @@ static inline int64_t hdf5_contiguous(hdf5_bytes *b, int rank, const int *sizes,
     return header;
 }
 
+/* A key of four to seven letters, a value of at most eight. */
+static inline void hdf5_attribute(hdf5_bytes *b, const char *key, const char *value)
+{
+    hdf5_message(b, 1, 12);
+    hdf5_put(b, 1, 2), hdf5_put(b, strlen(key) + 1, 2), hdf5_put(b, 8, 2), hdf5_put(b, 8, 2);
+    hdf5_text(b, key, 8);
+    hdf5_put(b, 0x13, 4), hdf5_put(b, 8, 4); /* eight characters */
+    hdf5_put(b, 1, 8);                       /* no axes */
+    hdf5_text(b, value, 8);
+    hdf5_end_message(b, 1);
+}
+
 /* ---- the old form --------------------------------------------------------------------------------------------------- */
 
 /* A symbol table: names, leaf, tree, then the header with an attribute `name`, NULL: without. */
@@ -154,15 +166,9 @@ static inline int64_t hdf5_table(hdf5_bytes *b, int count, const char *const *na
     hdf5_message(b, 1, 17);
     hdf5_put(b, (uint64_t)tree, 8), hdf5_put(b, (uint64_t)heap, 8);
     hdf5_end_message(b, 1);
-    if (name) {
-        hdf5_message(b, 1, 12);
-        hdf5_put(b, 1, 2), hdf5_put(b, 5, 2), hdf5_put(b, 8, 2), hdf5_put(b, 8, 2);
-        hdf5_text(b, "name", 8);
-        hdf5_put(b, 0x13, 4), hdf5_put(b, 8, 4); /* eight characters */
-        hdf5_put(b, 1, 8);                       /* no axes */
-        hdf5_text(b, name, 8);
-        hdf5_end_message(b, 1);
-    }
+    if (name)
+        hdf5_attribute(b, "name", name);
+    hdf5_attribute(b, "note", "no name"), hdf5_attribute(b, "class", "no type");
     hdf5_end_header(b, 1);
     return header;
 }

@@ -209,6 +209,12 @@ static void test_hostile(void **state)
     b.bytes[type + 8] = 1;
     refused(&b, "elements of class 1 with 4 bytes are no numbers");
     hdf5_old(&b);
+    hdf5_set(&b, type + 24 + 8 + 2, UINT64_MAX, 8);
+    refused(&b, "'/vars/0': the array has a shape and no elements");
+    hdf5_old(&b);
+    hdf5_set(&b, type + 24 + 8 + 2, UINT64_MAX - 1, 8);
+    refused(&b, "are outside the file");
+    hdf5_old(&b);
     b.bytes[8] = 9;
     refused(&b, "the superblock (version 9)");
     hdf5_new(&b);
