@@ -142,6 +142,24 @@ def test_exceptions_are_mxnet_errors(where, kind):
     assert type(caught.value.__cause__) is kind
 
 
+def test_unknown_sizes_are_zeros():
+    """The first input is known; of the others the operator fills in what it knows."""
+    seen = []
+
+    @mx.operator.register("fills_in_sizes")
+    class Prop(mx.operator.CustomOpProp):
+        def list_arguments(self):
+            return ["data", "weight"]
+
+        def infer_shape(self, in_shape):
+            seen.append([tuple(shape) for shape in in_shape])
+            return [in_shape[0], [in_shape[0][1], 3]], [in_shape[0]], []
+
+    y = mx.sym.Custom(mx.sym.var("x"), mx.sym.var("w", shape=(0, 3)), op_type="fills_in_sizes")
+    assert y.infer_shape(x=(2, 5)) == ([(2, 5), (5, 3)], [(2, 5)], [])
+    assert seen[0] == [(2, 5), (0, 3)]
+
+
 # ---- the interface before CustomOp ---------------------------------------------------------------------------------
 
 class OldSquare(mx.operator.NumpyOp):
