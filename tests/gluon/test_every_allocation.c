@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "block_check.h"
 #include "gluon/np.gen.h"
+#include "gluon/onnx.h"
 
 enum { MOST = 5000 };
 
@@ -73,12 +74,80 @@ static bool texts_of_executors(void)
     return e && mx_executor_optimized(e) && mx_executor_debug(e);
 }
 
+static bool states_of_updaters(void)
+{
+    mx_array *weight = check_array(MX_DIMS(2), 1), *gradient = check_array(MX_DIMS(2), 1);
+    mx_optimizer *one = mx_adam(), *other = one ? mx_adam() : NULL;
+    mx_updater *from = other ? mx_updater_new(one) : NULL, *to = from ? mx_updater_new(other) : NULL;
+    if (!weight || !gradient || !to)
+        return false;
+    return !mx_updater_update(from, mx_id_number(1), gradient, weight) &&
+           !mx_updater_update(from, mx_id_name("a"), gradient, weight) &&
+           !mx_updater_save(from, check_file("states")) && !mx_updater_load(to, check_file("states")) &&
+           !mx_updater_update(to, mx_id_name("a"), gradient, weight);
+}
+
+static bool train(mx_block *net, mx_trainer *trainer, mx_array *x)
+{
+    mx_array *loss = NULL;
+    mx_record() {
+        mx_array *y = mx_call(net, x);
+        loss = y ? mx_sum(mx_square(y)) : NULL;
+    }
+    return loss && !mx_backward(loss) && !mx_trainer_step(trainer, 2);
+}
+
+static bool states_of_trainers(void)
+{
+    mx_array *x = check_array(MX_DIMS(2, 3), 1);
+    mx_block *net = mx_dense(2, .in_units = 3);
+    if (!x || !net || mx_initialize(net, NULL, mx_cpu(0)))
+        return false;
+    mx_trainer *one = mx_trainer_new(mx_collect_params(net), "adam", NULL);
+    if (!one || !train(net, one, x) || mx_trainer_save_states(one, check_file("trained")))
+        return false;
+    mx_trainer *other = mx_trainer_new(mx_collect_params(net), "adam", NULL);
+    return other && !mx_trainer_load_states(other, check_file("trained")) && train(net, other, x);
+}
+
+static bool files_of_networks(void)
+{
+    mx_array *x = check_array(MX_DIMS(2, 3), 1);
+    mx_block *net = mx_dense(2, .in_units = 3), *other = mx_dense(2, .in_units = 3);
+    return x && net && other && !mx_initialize(net, NULL, mx_cpu(0)) &&
+           !mx_save_parameters(net, check_file("net.params")) && !mx_load_parameters(other, check_file("net.params")) &&
+           mx_call(other, x);
+}
+
+static bool models(void)
+{
+    mx_array *x = check_array(MX_DIMS(2, 3), 1);
+    mx_block *net = mx_dense(2, .in_units = 3, .activation = "relu"), *again, *third;
+    if (!x || !net || mx_initialize(net, NULL, mx_cpu(0)) || mx_export(net, check_file("model"), 0) ||
+        mx_export_onnx_block(net, check_file("model.onnx"), 17, MX_ARRAYS(x)))
+        return false;
+    char symbol[512], params[512];
+    snprintf(symbol, sizeof symbol, "%s-symbol.json", check_file("model"));
+    snprintf(params, sizeof params, "%s-0000.params", check_file("model"));
+    again = mx_import(symbol, "data", params);
+    third = again && mx_call(again, x) ? mx_import_onnx(check_file("model.onnx")) : NULL;
+    return third && mx_call(third, x);
+}
+
 static const struct {
     const char *name;
     bool (*run)(void);
-} programs[] = {{"unique", unique_numbers},       {"triangles", triangles},  {"moments", gradients_of_moments},
-                {"second order", second_order},   {"cells", steps_of_cells}, {"drawings", drawings},
-                {"executors", texts_of_executors}};
+} programs[] = {{"unique", unique_numbers},
+                {"triangles", triangles},
+                {"moments", gradients_of_moments},
+                {"second order", second_order},
+                {"cells", steps_of_cells},
+                {"drawings", drawings},
+                {"executors", texts_of_executors},
+                {"states", states_of_updaters},
+                {"trainers", states_of_trainers},
+                {"files", files_of_networks},
+                {"models", models}};
 
 static void check_program(const char *name, bool (*run)(void))
 {
@@ -86,7 +155,8 @@ static void check_program(const char *name, bool (*run)(void))
     bool done = false;
     for (int warm = 0; warm < 3; warm++)
         mx_scoped()
-            assert_true(run());
+            if (!run())
+                fail_msg("%s: %s", name, mx_error_message());
     check_no_error();
     live = mx_alloc_get_stats().live_blocks;
     while (!done && ++n < MOST) {

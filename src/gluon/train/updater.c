@@ -221,17 +221,21 @@ static mx_code get_numbers(const mx_array_dict *file, const char *path, const ch
     return mx_array_read(array, numbers, (size_t)count * 8);
 }
 
-/* The id in "#3:updates"; false: it is another kind of entry.  A name belongs to the scope. */
-static bool id_of(const char *name, mx_id *id)
+/* "#3:updates", or "=name:updates": there is one for every weight. */
+static bool is_count(const char *name)
 {
-    const char *end = strrchr(name, ':');
-    if (!end || strcmp(end, ":updates") || (name[0] != '#' && name[0] != '='))
-        return false;
+    const char *end = name ? strrchr(name, ':') : NULL;
+    return end && !strcmp(end, ":updates") && (name[0] == '#' || name[0] == '=');
+}
+
+/* The id in it; a name belongs to the scope. */
+static mx_code id_of(const char *name, mx_id *id)
+{
     mx_text text = {0};
-    mx_text_print(&text, "%.*s", (int)(end - name - 1), name + 1);
+    mx_text_print(&text, "%.*s", (int)(strrchr(name, ':') - name - 1), name + 1);
     const char *inner = mx_text_to_scope(&text);
     *id = name[0] == '=' ? mx_id_name(inner) : mx_id_number(inner ? strtoll(inner, NULL, 10) : 0);
-    return inner != NULL;
+    return inner ? MX_OK : mx_error_code();
 }
 
 static mx_optimizer_state *get_state(const mx_array_dict *file, mx_id id)
@@ -242,20 +246,24 @@ static mx_optimizer_state *get_state(const mx_array_dict *file, mx_id id)
     for (int i = 0; i < MX_MAX_STATES + 1; i++) {
         snprintf(number, sizeof number, "%d", i);
         const char *name = part_name(id, number);
-        arrays[i] = name ? mx_array_dict_get(file, name) : NULL;
+        if (!name)
+            return NULL;
+        arrays[i] = mx_array_dict_get(file, name);
         n = arrays[i] ? i + 1 : n;
     }
     return mx_optimizer_state_given(id, (mx_arrays){arrays, n});
 }
 
 /* Reads one weight of the file into new states and counts, not yet the updater's. */
-static mx_code read_weight(const mx_array_dict *file, const char *path, mx_id id, mx_id_table *states,
+static mx_code read_weight(const mx_array_dict *file, const char *path, const char *count_name, mx_id_table *states,
                            mx_id_table *counts)
 {
+    mx_id id;
     int64_t updates;
+    if (id_of(count_name, &id) || get_numbers(file, path, count_name, MX_INT64, &updates, 1))
+        return mx_error_code();
     mx_optimizer_state *state = get_state(file, id);
-    const char *name = part_name(id, "updates");
-    if (!state || !name || get_numbers(file, path, name, MX_INT64, &updates, 1))
+    if (!state)
         return mx_error_code();
     mx_dict_entry *count = mx_id_place(counts, id), *place = mx_id_place(states, id);
     if (!count || !place)
@@ -296,10 +304,9 @@ mx_code mx_updater_load(mx_updater *self, const char *path)
         get_numbers(file, path, "memory", MX_FLOAT64, memory, 2))
         return mx_error_code();
     mx_code code = MX_OK;
-    mx_id id;
     for (int64_t i = 0; !code && i < mx_array_dict_count(file); i++)
-        if (mx_array_dict_name(file, i) && id_of(mx_array_dict_name(file, i), &id))
-            code = read_weight(file, path, id, &states, &counts);
+        if (is_count(mx_array_dict_name(file, i)))
+            code = read_weight(file, path, mx_array_dict_name(file, i), &states, &counts);
     code = code ? code : take_over(self, &states, &counts, num_update, memory);
     mx_id_table_drop_objects(&states);
     mx_id_table_free(&counts);
