@@ -70,6 +70,20 @@ static void test_small_integers(void **state)
     }
 }
 
+/* The hypotenuse of the largest sides does not fit into int64, and wraps around, too. */
+static void test_long_sides(void **state)
+{
+    const int64_t sides[] = {3, -5, INT64_MAX, INT64_MIN}, others[] = {-4, 12, 0, INT64_MIN};
+    const uint64_t wanted[] = {5, 13, (uint64_t)1 << 63, (uint64_t)hypot(0x1p63, 0x1p63)};
+    int64_t found[4];
+    (void)state;
+    MX_SCOPE;
+    mx_array *y = mx_hypot(mx_array_from(MX_DIMS(4), MX_INT64, sides), mx_array_from(MX_DIMS(4), MX_INT64, others));
+    assert_int_equal(mx_array_read(y, found, sizeof found), MX_OK);
+    for (int i = 0; i < 4; i++)
+        assert_true((uint64_t)found[i] == wanted[i]);
+}
+
 /* A wide row that begins with pieces of -inf and has its maximum late. */
 static void test_softmax_of_masked_row(void **state)
 {
@@ -139,7 +153,7 @@ static void test_bits_of_floats(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_far_angles), cmocka_unit_test(test_small_integers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_far_angles), cmocka_unit_test(test_small_integers), cmocka_unit_test(test_long_sides),
                                        cmocka_unit_test(test_softmax_of_masked_row),
                                        cmocka_unit_test(test_dropout_mask), cmocka_unit_test(test_bits_of_floats)};
     return cmocka_run_group_tests(tests, NULL, NULL);

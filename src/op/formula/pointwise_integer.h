@@ -16,7 +16,7 @@
 #define m_max(a, b) ((a) >= (b) ? (a) : (b))
 #define m_min(a, b) ((a) <= (b) ? (a) : (b))
 #define m_in_int64(x) (x)
-#define m_hypot(a, b) (int64_t)hypot((double)(a), (double)(b))
+#define m_hypot(a, b) (int64_t)(uint64_t)hypot((double)(a), (double)(b)) /* at most 2^63.5 */
 
 MX_ANY_DEVICE static inline int64_t mx_integer_divide(int64_t a, int64_t b) /* the one overflow wraps */
 {
