@@ -39,8 +39,6 @@ static bool writes(const mx_program *program, const mx_step *step)
     return mx_step_mutates(step);
 }
 
-/* What was rounded to 16 bits when it was saved would give other results. */
-
 bool mx_step_repeats(const mx_program *program, const mx_step *step, mx_again *again)
 {
     again->op = NULL;
