@@ -203,33 +203,42 @@ static void with_attribute(const call *from, const mx_field *f, const char *text
     append(code ? sign(code) : answer(&c), "%s=%s", f->name, text);
 }
 
+/* The call with another list of numbers, which memcpy writes: the compiler takes attrs for characters. */
+static call with_dims(const call *from, const mx_field *f, mx_dims dims)
+{
+    call c = *from;
+    memcpy(c.attrs + f->offset, &dims, sizeof dims);
+    return c;
+}
+#define ask_dims(from, f, dims, ...) append(answer_of(with_dims(from, f, dims)), __VA_ARGS__)
+
 /* "(2, 3)" with one element changed, one more, one less. */
 static void change_dims(const call *from, const mx_field *f)
 {
-    const mx_dims *old = (const mx_dims *)(from->attrs + f->offset);
-    call c = *from;
-    mx_dims *dims = (mx_dims *)(c.attrs + f->offset);
-    for (int i = 0; i < old->n; i++, *dims = *old) {
-        if (old->d[i] == MX_NONE_INT)
+    mx_dims old, dims;
+    memcpy(&old, from->attrs + f->offset, sizeof old);
+    dims = old;
+    for (int i = 0; i < old.n; i++, dims = old) {
+        if (old.d[i] == MX_NONE_INT)
             continue;
-        dims->d[i] = old->d[i] + 1;
-        ask(&c, "%s with element %d larger by one", f->name, i);
-        dims->d[i] = old->d[i] - 1;
-        ask(&c, "%s with element %d smaller by one", f->name, i);
-        dims->d[i] = 0;
-        ask(&c, "%s with element %d zero", f->name, i);
+        dims.d[i] = old.d[i] + 1;
+        ask_dims(from, f, dims, "%s with element %d larger by one", f->name, i);
+        dims.d[i] = old.d[i] - 1;
+        ask_dims(from, f, dims, "%s with element %d smaller by one", f->name, i);
+        dims.d[i] = 0;
+        ask_dims(from, f, dims, "%s with element %d zero", f->name, i);
     }
-    if (old->n > 0) {
-        dims->n--;
-        ask(&c, "%s with one element less", f->name);
+    if (old.n > 0) {
+        dims.n--;
+        ask_dims(from, f, dims, "%s with one element less", f->name);
     }
-    *dims = *old;
+    dims = old;
     with_attribute(from, f, "()");
-    if (old->n < 0)
+    if (old.n < 0)
         with_attribute(from, f, "(1,)"), with_attribute(from, f, "(2, 2)");
-    else if (old->n < (int)(sizeof old->d / sizeof *old->d)) {
-        dims->d[dims->n++] = 1;
-        ask(&c, "%s with one element more", f->name);
+    else if (old.n < (int)(sizeof old.d / sizeof *old.d)) {
+        dims.d[dims.n++] = 1;
+        ask_dims(from, f, dims, "%s with one element more", f->name);
     }
 }
 
